@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "cli/table_cell.h"
 #include "cli/why_path.h"
+#include "diagnose/request_sentence.h"
 
 #define SMALL_SHARE 100 /* a component of less than this part of the request has no line of its own */
 
@@ -94,6 +95,12 @@ static void put_head(size_t number, const struct request *r, struct buf *out)
 
 static void put_body(const struct request *r, bool stacks, struct buf *out)
 {
+    char failure[REQUEST_SENTENCE_BYTES];
+    if (request_failure(r, failure)[0]) {
+        buf_puts(out, "   Failed: ");
+        table_cell_put(out, failure, 0);
+        buf_putc(out, '\n');
+    }
     put_usual(&r->usual, out);
     if (trace_link_is_set(&r->link)) {
         const struct trace_link_text text = trace_link_text(&r->link);

@@ -15,9 +15,10 @@
 
 #define DETAIL_BYTES 224
 #define NAMES_KEPT   16
-#define SHORT_SHARE  500  /* a segment of less than this part of the request is not shown alone, */
-#define SHORT_NS     1000 /* nor one so short */
-#define MOST_SHARE   10   /* a stretch has less than this part of another kind: the sum of its kind is not shown */
+#define SHORT_SHARE  500     /* a segment of less than this part of the request is not shown alone, */
+#define SHORT_NS     1000    /* nor one so short */
+#define RUN_MIN_NS   1000000 /* a component of less time needs no CPU sample */
+#define MOST_SHARE   10      /* a stretch has less than this part of another kind: the sum of its kind is not shown */
 
 struct described {
     struct path_segment segment;
@@ -421,6 +422,16 @@ static bool find_code(const struct path_text *text, const struct component *c, s
     return code_tally_most(&tally, ret) > 0;
 }
 
+/* Its thread ran other work while the request was ready, and it is not known which. */
+static bool is_unsampled(const struct path_text *text, const struct component *c)
+{
+    const struct path_segment *s = &text->items[c->item].segment;
+    const bool is_ready = c->part.kind == REQUEST_PART_UNREAD || c->part.kind == REQUEST_PART_LOOP_BUSY ||
+                          c->part.kind == REQUEST_PART_QUEUE_BEHIND;
+    return is_ready && text->names.samples && c->part.duration_ns >= RUN_MIN_NS && s->tid && s->syscall < 0 &&
+           !is_awaited(s);
+}
+
 /* The thread that a component's code and wait are of. */
 static const char *subject_of(const struct request_part *part)
 {
@@ -455,8 +466,9 @@ static void put_places(struct path_text *text, struct component *c)
     struct code_place code;
     if (text->part_count >= REQUEST_PARTS_MAX)
         return;
-    const bool is_known = find_wait(text, c, &wait), is_code = find_code(text, c, &code);
-    if (!is_known && !is_code && c->waits < 2)
+    const bool is_known = find_wait(text, c, &wait), is_code = find_code(text, c, &code),
+               lacks_code = !is_known && !is_code && is_unsampled(text, c);
+    if (!is_known && !is_code && !lacks_code && c->waits < 2)
         return;
     struct part_text *words = &text->parts[text->part_count++];
     buf_puts(&words->detail, c->part.detail);
@@ -464,6 +476,8 @@ static void put_places(struct path_text *text, struct component *c)
         buf_printf(&words->detail, ", %u times", c->waits);
     if (is_code)
         put_code(&words->detail, &c->part, &code);
+    if (lacks_code)
+        buf_puts(&words->detail, "; its thread ran code that no CPU sample shows");
     if (is_known) {
         put_wait_place(&words->detail, &c->part, text->items[c->item].segment.reason[0],
                        place_of_call(wait.where, c->part.detail), wait.kernel);

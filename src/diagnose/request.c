@@ -22,6 +22,7 @@ struct diagnosis {
     char comm[17];
     char upstream[PATH_PEER_BYTES];
     char cause[REQUEST_SENTENCE_BYTES];
+    char unread[128];
 };
 
 static void diagnosis_freep(struct diagnosis **d)
@@ -44,7 +45,8 @@ static void add_parts_without_path(struct diagnosis *d, enum request_no_path no_
     const uint64_t unread_ns = d->record->unread_ns < r->duration_ns ? d->record->unread_ns : r->duration_ns,
                    rest_ns = r->duration_ns - unread_ns;
     const struct request_part unread = {
-        .kind = REQUEST_PART_UNREAD, .duration_ns = unread_ns, .detail = "", .stack = ""};
+        .kind = REQUEST_PART_UNREAD, .duration_ns = unread_ns, .detail = d->unread, .stack = ""};
+    snprintf(d->unread, sizeof(d->unread), "the server's work meanwhile is not known: %s", reasons[no_path]);
     if (unread_ns && unread_ns >= rest_ns)
         r->parts[r->part_count++] = unread;
     if (rest_ns)

@@ -1,6 +1,7 @@
 /* See request_sentence.h. */
 #include "diagnose/request_sentence.h"
 
+#include "base/buf.h"
 #include "base/units.h"
 #include "model/request_cause.h"
 
@@ -67,6 +68,12 @@ static void find_evidence(const struct request *r, enum request_part_kind kind, 
     snprintf(place, REQUEST_PLACE_BYTES, "in the slowest request %s", line);
 }
 
+/* Of a failed request: its status is abnormal, its duration is not. */
+static const char *not_slow(const struct request *r)
+{
+    return r->usual.requests && !request_is_slow(r->duration_ns, &r->usual) ? ", not slow" : "";
+}
+
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
     char place[REQUEST_PLACE_BYTES], status[32] = "";
@@ -74,7 +81,7 @@ const char *request_cause_sentence(const struct request *r, char out[REQUEST_SEN
     if (is_failed)
         snprintf(status, sizeof(status), r->status ? "status %u" : "no reply", r->status);
     if (is_failed && !request_is_slow(r->duration_ns, &r->usual)) {
-        snprintf(out, REQUEST_SENTENCE_BYTES, "%s", status);
+        snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s", status, not_slow(r));
         return out;
     }
     const enum request_part_kind kind = top_kind(r);
@@ -93,7 +100,11 @@ const char *request_cause_sentence(const struct request *r, char out[REQUEST_SEN
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
     char in_all[32], in_part[32], usual[80] = "";
-    const char *start = r->status ? "" : "no reply was seen; ";
+    char start[48] = "";
+    if (request_is_failed(r->status) && r->status)
+        snprintf(start, sizeof(start), "status %u%s; ", r->status, not_slow(r));
+    else if (request_is_failed(r->status))
+        snprintf(start, sizeof(start), "no reply was seen%s; ", not_slow(r));
     const enum request_part_kind top = top_kind(r);
     const struct request_part *part = request_longest_part(r, top);
     put_usual(&r->usual, usual, sizeof(usual));
@@ -107,6 +118,46 @@ const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_
              units_format_duration(request_kind_ns(r, top), in_part, sizeof(in_part)), activities[top],
              part->detail[0] ? ", " : "", request_detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
     memcpy(out + strlen(out), usual, strlen(usual) + 1);
+    return out;
+}
+
+/* The code that the request ran on a CPU, if it is known: " in handle() app.py:31, running sha1". */
+static void put_code(const struct request *r, struct buf *out)
+{
+    const struct request_part *cpu = request_longest_part(r, REQUEST_PART_CPU);
+    const char *code = cpu && strncmp(cpu->detail, "in ", 3) == 0 ? cpu->detail : NULL;
+    if (code && strncmp(code, "in thread ", 10) == 0)
+        code = strstr(code, ", in ") ? strstr(code, ", in ") + 2 : NULL;
+    if (code)
+        buf_printf(out, "; it ran %s", code);
+}
+
+const char *request_failure(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
+{
+    _cleanup_buf_ struct buf text = {.max_bytes = REQUEST_SENTENCE_BYTES};
+    char duration[32];
+    out[0] = '\0';
+    if (!request_is_failed(r->status))
+        return out;
+    if (r->status)
+        buf_printf(&text, "process %u replied with status %u after %s", r->pid, r->status,
+                   units_format_duration(r->duration_ns, duration, sizeof(duration)));
+    else
+        buf_printf(&text, "the connection to process %u ended without a reply after %s", r->pid,
+                   units_format_duration(r->duration_ns, duration, sizeof(duration)));
+    if (!r->usual.requests)
+        buf_puts(&text, " (whether that is slow is not known yet)");
+    else
+        buf_puts(&text, not_slow(r)[0] ? " (not slow: the failure is what is abnormal)" : " (it was slow, too)");
+    if (r->upstream_ns)
+        buf_printf(&text, "; it waited %s of that for %s",
+                   units_format_duration(r->upstream_ns, duration, sizeof(duration)),
+                   r->upstream[0] ? r->upstream : "another service");
+    else if (r->segment_count)
+        buf_puts(&text, "; it waited for no other service");
+    put_code(r, &text);
+    buf_puts(&text, ". Sonde does not see the error itself: see the log of that process.");
+    snprintf(out, REQUEST_SENTENCE_BYTES, "%s", buf_error(&text) == 0 ? text.data : "");
     return out;
 }
 

@@ -205,6 +205,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                             </span>
                         </p>
                         <p class="cause-again">{r.cause}</p>
+                        {(r.status === 0 || r.status >= 500) && <p class="dim">Sonde sees that the request failed, not the error itself: see the log of process {r.pid}.</p>}
                         <CriticalPath request={r} />
                         <Parts request={r} />
                         {!r.usual && <p class="dim">What is usual for this route is not known: {tooFew(r.known, USUAL_MIN)}.</p>}

@@ -63,6 +63,9 @@ static void test_request_without_a_path_is_unattributed(void **state)
         assert_part(request, 0, REQUEST_PART_UNATTRIBUTED, 1000);
         assert_string_equal(request->parts[0].detail, cases[i].detail);
         assert_part(request, 1, REQUEST_PART_UNREAD, 300);
+        const char *colon = strstr(request->parts[1].detail, "the server's work meanwhile is not known: ");
+        assert_non_null(colon);
+        assert_string_equal(strchr(colon, ':') + 2, cases[i].detail);
         assert_int_equal(request->segment_count, 0);
         request_free(request);
     }

@@ -44,6 +44,46 @@ static void test_most_time_without_knowledge(void **state)
     expect(&r, "took no time");
 }
 
+static void expect_failure(const struct request *r, const char *expected)
+{
+    char sentence[REQUEST_SENTENCE_BYTES];
+    assert_string_equal(request_failure(r, sentence), expected);
+}
+
+/* What is abnormal, where it came from as far as that is known, and where to look. */
+static void test_failure(void **state)
+{
+    (void)state;
+    struct request r = make_request();
+    expect_failure(&r, "");
+    r.pid = 7;
+    r.status = 500;
+    r.upstream = "";
+    expect(&r, "status 500; 212 ms: 120 ms on a CPU");
+    expect_failure(&r,
+                   "process 7 replied with status 500 after 212 ms (whether that is slow is not known yet). Sonde does "
+                   "not see the error itself: see the log of that process.");
+    r.usual = (struct request_usual){.requests = 20, .p50_ns = 200 * MS};
+    r.segments = &(struct request_segment){.thread = "", .detail = "", .notes = ""};
+    r.segment_count = 1;
+    r.parts[0].detail = "in thread 9 uvicorn, in checkout() shop.py:38";
+    expect(&r,
+           "status 500, not slow; 212 ms: 120 ms on a CPU, in thread 9 uvicorn, in checkout() shop.py:38; usually 200 "
+           "ms (median of 20 requests)");
+    expect_failure(&r,
+                   "process 7 replied with status 500 after 212 ms (not slow: the failure is what is abnormal); it "
+                   "waited for no other service; it ran in checkout() shop.py:38. Sonde does not see the error itself: "
+                   "see the log of that process.");
+    r.usual.p50_ns = 1 * MS;
+    r.status = 0;
+    r.upstream = "rank :8299";
+    r.upstream_ns = 30 * MS;
+    r.parts[0].detail = "in thread 9 uvicorn";
+    expect_failure(&r,
+                   "the connection to process 7 ended without a reply after 212 ms (it was slow, too); it waited 30.0 "
+                   "ms of that for rank :8299. Sonde does not see the error itself: see the log of that process.");
+}
+
 static void test_every_kind_has_words(void **state)
 {
     char sentence[REQUEST_SENTENCE_BYTES];
@@ -143,6 +183,8 @@ static void test_cause_of_a_group(void **state)
     r.status = 503;
     expect_cause(&r, "status 503: waiting for disk, pread64 of weights.bin (ext4)");
     r.duration_ns = 10 * MS;
+    expect_cause(&r, "status 503, not slow");
+    r.usual.requests = 0;
     expect_cause(&r, "status 503");
     r.status = 0;
     expect_cause(&r, "no reply");
@@ -170,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cause_of_a_group),
         cmocka_unit_test(test_most_time_without_knowledge),
+        cmocka_unit_test(test_failure),
         cmocka_unit_test(test_every_kind_has_words),
         cmocka_unit_test(test_what_differs_most_comes_first),
         cmocka_unit_test(test_slow_needs_a_factor_and_a_millisecond),
