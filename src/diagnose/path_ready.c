@@ -146,6 +146,7 @@ void path_ready_add(struct path_walk *w, uint64_t from_ns, enum request_part_kin
             if (e && e->record->time_ns > start_ns)
                 start_ns = e->record->time_ns;
             s.owner = REQUEST_OWNER_OTHER;
+            s.is_other_work = true;
             s.is_inferred = is_untouched; /* the other request may be waiting, too */
             if (e && mark == WORK_FOREIGN && w->out->count - before < NAMED_MAX)
                 s.owner_id = e->record->object;

@@ -426,10 +426,7 @@ static bool find_code(const struct path_text *text, const struct component *c, s
 static bool is_unsampled(const struct path_text *text, const struct component *c)
 {
     const struct path_segment *s = &text->items[c->item].segment;
-    const bool is_ready = c->part.kind == REQUEST_PART_UNREAD || c->part.kind == REQUEST_PART_LOOP_BUSY ||
-                          c->part.kind == REQUEST_PART_QUEUE_BEHIND;
-    return is_ready && text->names.samples && c->part.duration_ns >= RUN_MIN_NS && s->tid && s->syscall < 0 &&
-           !is_awaited(s);
+    return s->is_other_work && text->names.samples && c->part.duration_ns >= RUN_MIN_NS;
 }
 
 /* The thread that a component's code and wait are of. */

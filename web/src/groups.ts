@@ -23,7 +23,7 @@ export const USUAL_MIN_P99 = 100;
 export const USUAL_PERIOD = '5 minutes'; // that the usual durations are of
 
 /** Why a figure that needs `needed` sampled requests in `period` is not there. */
-export const tooFew = (known: number, needed: number, period = USUAL_PERIOD): string => `only ${Math.min(known, needed)} of the ${needed} sampled requests in ${period} that it needs`;
+export const tooFew = (known: number | string, needed: number, period = USUAL_PERIOD): string => `it needs ${needed} sampled requests in ${period}, and there are ${known}`;
 
 export const ESTIMATED = '~ is estimated from a random sample of the requests';
 

@@ -159,7 +159,7 @@ function Row({ route: r, most, period, open, toggle, id }: { route: Route; most:
                 <td class="number p99" data-label="99th percentile" title={r.usual && !r.usual.p99 ? tooFew(r.usual.known, USUAL_MIN_P99, period) : undefined}>
                     {r.usual?.p99 ? `${about}${format.duration(r.usual.p99)}` : '\u2013'}
                 </td>
-                <td class={`number ${r.failed >= 0.01 ? 'status bad' : r.failed > 0 ? '' : 'zero'}`} data-label="failed">{!r.sampled ? (r.failures > 0 ? `${r.failures} failed` : '\u2013') : r.failed > 0 ? `${about}${format.percent(r.failed)}` : '0 %'}</td>
+                <td class={`number ${r.failed >= 0.01 ? 'status bad' : r.failed > 0 ? '' : 'zero'}`} data-label="failed">{!r.sampled ? (r.failures > 0 ? `${r.failures} failed` : '\u2013') : r.failed > 0 ? `${about}${format.percent(r.failed)}` : `${about}0 %`}</td>
             </tr>
             {open && compares && (
                 <tr class="route-comparison" id={id}>
@@ -175,15 +175,15 @@ function Row({ route: r, most, period, open, toggle, id }: { route: Route; most:
 
 /** What the signs in the table mean, where it has them. */
 function Signs({ routes, period }: { routes: Route[]; period: string }) {
-    const most = (of: number[]) => Math.max(...of);
+    const range = (of: number[]) => [...new Set([Math.min(...of), Math.max(...of)])].join(' to ');
     const unknown = routes.filter((r) => r.known < USUAL_MIN && !r.lost);
     const noMedian = routes.filter((r) => r.usual && !hasMedian(r));
     const noP99 = routes.filter((r) => r.usual && !r.usual.p99);
     const words = [
         routes.some((r) => r.estimated || r.lostEstimated) && ESTIMATED,
-        unknown.length > 0 && `– for time lost: ${tooFew(most(unknown.map((r) => r.known)), USUAL_MIN)}, so the route is ranked by the time that all its requests took`,
-        noMedian.length > 0 && `– for the median: ${tooFew(most(noMedian.map((r) => r.usual!.known)), MEDIAN_MIN, period)}`,
-        noP99.length > 0 && `– for the 99th percentile: ${tooFew(most(noP99.map((r) => r.usual!.known)), USUAL_MIN_P99, period)}`,
+        unknown.length > 0 && `– for time lost: ${tooFew(range(unknown.map((r) => r.known)), USUAL_MIN)}; until then the time of all its requests ranks a route`,
+        noMedian.length > 0 && `– for the median: ${tooFew(range(noMedian.map((r) => r.usual!.known)), MEDIAN_MIN, period)}`,
+        noP99.length > 0 && `– for the 99th percentile: ${tooFew(range(noP99.map((r) => r.usual!.known)), USUAL_MIN_P99, period)}`,
     ].filter(Boolean);
     return words.length ? <p class="signs dim">{words.join('. ')}.</p> : null;
 }

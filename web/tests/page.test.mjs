@@ -301,7 +301,7 @@ page('routes: time lost and its cause, rate, latency, failures; slow requests co
         ['none of 90.0 ms', 'GET / nginx.service :80', 'Always about 3.00 ms: On a CPU', '0.50', '3.00 ms', '–', '0 %'],
         ['–', 'GET /static/app.js nginx', 'not known', '–', '–', '–', '–'],
     ]);
-    assert.match(await p.locator('.routes .signs').innerText(), /time lost: only 0 of the 20 sampled requests in 5 minutes that it needs, so the route is ranked by the time that all its requests took. – for the 99th percentile: only 30 of the 100 sampled requests in 60 s that it needs/);
+    assert.match(await p.locator('.routes .signs').innerText(), /time lost: it needs 20 sampled requests in 5 minutes, and there are 0; until then the time of all its requests ranks a route. – for the 99th percentile: it needs 100 sampled requests in 60 s, and there are 30/);
     assert.ok(await p.evaluate(() => document.querySelector('.routes').compareDocumentPosition(document.querySelector('[data-testid=flame]')) & Node.DOCUMENT_POSITION_FOLLOWING), 'routes come first');
     const button = p.getByRole('button', { name: 'POST /cart: slow requests compared with the usual' });
     assert.equal(await p.locator('.route').getByRole('button').count(), 1);
@@ -322,7 +322,7 @@ page('requests are grouped by cause, and can be listed one by one', {}, async (p
     assert.deepEqual(await p.locator('.request .time').allInnerTexts(), ['~9', '3', '1', '30']);
     assert.equal(await p.locator('.request .cause').first().innerText(), 'Status 503: waiting for a lock held by another thread');
     await p.locator('.request').nth(1).getByRole('button').click();
-    assert.match(await p.locator('.request-parts').innerText(), /the slowest of 3 requests[^]*What is usual for this route is not known: only 3 of the 20 sampled requests in 5 minutes that it needs/);
+    assert.match(await p.locator('.request-parts').innerText(), /the slowest of 3 requests[^]*What is usual for this route is not known: it needs 20 sampled requests in 5 minutes, and there are 3/);
     await p.getByRole('group', { name: 'Requests' }).getByRole('button', { name: 'One by one' }).click();
     await becomes(async () => (await p.locator('.request .duration').allInnerTexts()).join(), '812 ms,430 ms,96.0 ms,3.00 ms');
     await becomes(() => p.url(), /#requests=each$/);
