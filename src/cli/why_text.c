@@ -135,10 +135,9 @@ static void put_sum(const struct request *r, struct buf *out)
                    request_is_abnormal(r) || !r->usual.requests ? "" : ", none is slower than usual");
 }
 
-static void put_group(size_t number, const struct request *r, bool stacks, struct buf *out)
+/* "GET /cart  (shop :8100): lost 12.3 s in ~83 slow requests". */
+static void put_group_head(const struct request *r, struct buf *out)
 {
-    char duration[32], clock[CLOCK_TEXT_BYTES];
-    buf_printf(out, "%zu. ", number);
     table_cell_put(out, r->method, 0);
     buf_putc(out, ' ');
     table_cell_put(out, r->route, 0);
@@ -146,6 +145,13 @@ static void put_group(size_t number, const struct request *r, bool stacks, struc
     put_service(r, out);
     buf_puts(out, "): ");
     put_sum(r, out);
+}
+
+static void put_group(size_t number, const struct request *r, bool stacks, struct buf *out)
+{
+    char duration[32], clock[CLOCK_TEXT_BYTES];
+    buf_printf(out, "%zu. ", number);
+    put_group_head(r, out);
     buf_puts(out, "\n   Cause: ");
     table_cell_put(out, r->group_cause, 0);
     buf_printf(out, "\n   Example: %s, %s", units_format_duration(r->duration_ns, duration, sizeof(duration)),
@@ -157,13 +163,36 @@ static void put_group(size_t number, const struct request *r, bool stacks, struc
     put_body(r, stacks, out);
 }
 
+/* Failures among the groups that are not printed: they lost little time, if any. */
+static void put_more_failures(struct request *const *examples, size_t count, struct buf *out)
+{
+    size_t shown = 0;
+    for (size_t i = WHY_GROUPS_MAX; i < count && shown < WHY_GROUPS_MAX; i++) {
+        if (!request_is_failed(examples[i]->status))
+            continue;
+        buf_puts(out, shown++ ? "   " : "Failures with less time lost:\n   ");
+        put_group_head(examples[i], out);
+        buf_puts(out, ", ");
+        table_cell_put(out, examples[i]->group_cause, 0);
+        buf_putc(out, '\n');
+    }
+    buf_puts(out, shown ? "\n" : "");
+}
+
 void why_text_put_groups(struct request *const *examples, size_t count, bool stacks, uint64_t last_ns, struct buf *out)
 {
     char last[32];
+    bool is_estimate = false;
     buf_printf(out, "Requests of the last %s by route and cause, most time lost first:\n\n",
                units_format_duration(last_ns, last, sizeof(last)));
-    for (size_t i = 0; i < count && i < WHY_GROUPS_MAX; i++)
-        put_group(i + 1, examples[i], stacks, out);
+    for (size_t i = 0; i < count; i++) {
+        is_estimate |= examples[i]->group.is_estimate;
+        if (i < WHY_GROUPS_MAX)
+            put_group(i + 1, examples[i], stacks, out);
+    }
+    put_more_failures(examples, count, out);
+    if (is_estimate)
+        buf_puts(out, "~: estimated from a random sample of the requests\n");
     if (count > WHY_GROUPS_MAX)
         buf_printf(
             out,

@@ -124,14 +124,19 @@ int fake_requests(void *context, uint64_t seconds, size_t max, enum request_choi
     (void)seconds;
     if (strcmp(fake->mode, "failing") == 0)
         return -EIO;
-    if (strcmp(fake->mode, "normal") != 0 && strcmp(fake->mode, "hostile") != 0)
+    const bool many = strcmp(fake->mode, "many") == 0;
+    if (many)
+        count = 12;
+    else if (strcmp(fake->mode, "normal") != 0 && strcmp(fake->mode, "hostile") != 0)
         count = 0;
     if (count > max)
         count = max;
     struct request **requests = calloc(count + 1, sizeof(*requests));
     size_t shown = 0;
     for (size_t n = 0; requests && n < count; n++) {
-        const size_t i = shown, from = grouped && n < 2 ? 1 - n : n; /* of groups, the one that lost time is first */
+        const size_t i = shown, from = many               ? (n == 11 ? 1 : 0)
+                                       : grouped && n < 2 ? 1 - n
+                                                          : n; /* of groups, the one that lost time is first */
         if (abnormal && !request_is_abnormal(&synthetic_requests[from]))
             continue;
         shown++;

@@ -84,6 +84,16 @@ def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
     assert "groups" not in single and all("group" not in r for r in single["requests"])
 
 
+def test_failures_beyond_the_printed_groups_are_listed(sonde, synthetic_agent):
+    done = run_why(sonde, "--agent", synthetic_agent("many"))
+    assert re.findall(r"^\d+\. ", done.stdout, re.M)[-1] == "10. " and (
+        "Failures with less time lost:\n   POST /cart  (shop :8100): lost ~3.76 s in ~9 slow requests, status 503: waiting for a lock held by another thread\n\n"
+        "~: estimated from a random sample of the requests\n"
+        '2 more groups: `sonde why --json` prints all, in "groups" and "requests" (an example of each).\n') in done.stdout, done.stdout[-600:]
+    assert "   Failed: process 303 replied with status 503 after 430 ms (it was slow, too); it waited 20.0 ms of that for 127.0.0.1:5432. Sonde does not see the error itself: see the log of that process.\n" in run_why(
+        sonde, "--agent", synthetic_agent("normal")).stdout
+
+
 def test_service_is_selected_by_name_unit_or_port(sonde, synthetic_agent):
     address = synthetic_agent("normal")
     for service, routes in (("nginx", 3), ("nginx.service", 1), ("nginx.service :80", 1), ("shop :8100", 1), ("shop :8101", 0)):

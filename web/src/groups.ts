@@ -25,6 +25,9 @@ export const USUAL_PERIOD = '5 minutes'; // that the usual durations are of
 /** Why a figure that needs `needed` sampled requests in `period` is not there. */
 export const tooFew = (known: number | string, needed: number, period = USUAL_PERIOD): string => `it needs ${needed} sampled requests in ${period}, and there are ${known}`;
 
+/** "3 to 16", or "3". */
+export const range = (of: number[]): string => [...new Set([Math.min(...of), Math.max(...of)])].join(' to ');
+
 export const ESTIMATED = '~ is estimated from a random sample of the requests';
 
 /** "~19.6 s"; "none" where nothing was lost. */

@@ -3,7 +3,7 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
-import { capital, decodeGroup, sayCount, sayLost, tooFew, USUAL_MIN, type Group } from './groups';
+import { capital, decodeGroup, ESTIMATED, range, sayCount, sayLost, tooFew, USUAL_MIN, type Group } from './groups';
 import { list, number, object, text } from './json';
 import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
 import { CriticalPath, type Segment } from './path';
@@ -154,9 +154,21 @@ function Parts({ request }: { request: Request }) {
     );
 }
 
+const isLostKnown = (r: Request): boolean => Boolean(r.usual || !r.group || r.group.lost > 0);
+
+/** What the signs in a table of groups mean, where it has them. */
+function Signs({ requests }: { requests: Request[] }) {
+    const unknown = requests.filter((r) => !isLostKnown(r));
+    const words = [
+        requests.some((r) => r.group?.estimated) && ESTIMATED,
+        unknown.length > 0 && `\u2013 for time lost: ${tooFew(range(unknown.map((r) => r.known)), USUAL_MIN)}; until then the time of its requests ranks a group`,
+    ].filter(Boolean);
+    return words.length ? <p class="signs dim">{words.join('. ')}.</p> : null;
+}
+
 /** The first cell: what the group lost, else the duration. */
 function Figure({ request: r, open, toggle, id }: { request: Request; open: boolean; toggle: () => void; id: string }) {
-    const known = r.usual || !r.group || r.group.lost > 0;
+    const known = isLostKnown(r);
     const figure = !r.group ? format.duration(r.duration) : known ? sayLost(r.group.lost, r.group.estimated) : '\u2013';
     return (
         <td class="number duration" title={known ? undefined : tooFew(r.known, USUAL_MIN)}>
@@ -267,6 +279,7 @@ export function Requests({ requests, empty, error, opened = false, choose }: { r
                             ))}
                         </tbody>
                     </table>
+                    <Signs requests={all ? requests : requests.slice(0, first)} />
                     {requests.length > first && (
                         <button type="button" class="all" onClick={() => setAll(!all)}>
                             {all ? `Show ${first}` : `Show all ${requests.length}`}

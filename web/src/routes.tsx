@@ -3,7 +3,7 @@
 
 import { useState } from 'preact/hooks';
 import * as format from './format';
-import { capital, decodeGroup, sayCount, sayLost, tooFew, ESTIMATED, MEDIAN_MIN, USUAL_MIN, USUAL_MIN_P99, USUAL_PERIOD, type Group } from './groups';
+import { capital, decodeGroup, range, sayCount, sayLost, tooFew, ESTIMATED, MEDIAN_MIN, USUAL_MIN, USUAL_MIN_P99, USUAL_PERIOD, type Group } from './groups';
 import { list, number, object, text } from './json';
 import { classOf, nameOf } from './parts';
 import { serviceName } from './service';
@@ -175,7 +175,6 @@ function Row({ route: r, most, period, open, toggle, id }: { route: Route; most:
 
 /** What the signs in the table mean, where it has them. */
 function Signs({ routes, period }: { routes: Route[]; period: string }) {
-    const range = (of: number[]) => [...new Set([Math.min(...of), Math.max(...of)])].join(' to ');
     const unknown = routes.filter((r) => r.known < USUAL_MIN && !r.lost);
     const noMedian = routes.filter((r) => r.usual && !hasMedian(r));
     const noP99 = routes.filter((r) => r.usual && !r.usual.p99);

@@ -321,11 +321,14 @@ page('requests are grouped by cause, and can be listed one by one', {}, async (p
     assert.deepEqual(await p.locator('.request .duration').allInnerTexts(), ['~3.76 s', '–', '–', 'none']);
     assert.deepEqual(await p.locator('.request .time').allInnerTexts(), ['~9', '3', '1', '30']);
     assert.equal(await p.locator('.request .cause').first().innerText(), 'Status 503: waiting for a lock held by another thread');
+    const signs = p.locator('.requests:not(.routes) .signs');
+    assert.equal(await signs.innerText(), '~ is estimated from a random sample of the requests. – for time lost: it needs 20 sampled requests in 5 minutes, and there are 0 to 3; until then the time of its requests ranks a group.');
     await p.locator('.request').nth(1).getByRole('button').click();
     assert.match(await p.locator('.request-parts').innerText(), /the slowest of 3 requests[^]*What is usual for this route is not known: it needs 20 sampled requests in 5 minutes, and there are 3/);
     await p.getByRole('group', { name: 'Requests' }).getByRole('button', { name: 'One by one' }).click();
     await becomes(async () => (await p.locator('.request .duration').allInnerTexts()).join(), '812 ms,430 ms,96.0 ms,3.00 ms');
     await becomes(() => p.url(), /#requests=each$/);
+    assert.equal(await signs.count(), 0);
 });
 
 page('on a phone the first route and its cause are seen at once', { viewport: { width: 390, height: 844 } }, async (p) => {
