@@ -179,9 +179,14 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     r = start_page(&config, &data, subcommand == &subcommand_agent, &page);
     if (r < 0)
         return -EIO;
-    printf("%s http://%.*s:%u/  (Ctrl-C stops it)\n",
+    if (!page_is_local(page))
+        log_warning(
+            "page.listen: everybody whose machine reaches %s can read the routes, commands and file names of this node, without a password",
+            config.page_listen);
+    printf("%s http://%.*s:%u/  (%sCtrl-C stops it)\n",
            subcommand == &subcommand_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
-           (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page));
+           (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page),
+           page_is_local(page) ? "all users of this machine can read it; " : "");
     fflush(stdout);
     return agent_run(agent, (int)ready_fd);
 }

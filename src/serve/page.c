@@ -250,6 +250,11 @@ uint16_t page_port(const struct page *p)
     return p->hosts.port;
 }
 
+bool page_is_local(const struct page *p)
+{
+    return p->hosts.loopback_only;
+}
+
 void page_free(struct page *p)
 {
     if (!p)

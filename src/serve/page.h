@@ -68,6 +68,8 @@ struct page;
 int page_start(const struct page_options *options, const struct page_data *data, struct page **ret);
 /* The port it listens on; also when `listen` gave port 0. */
 uint16_t page_port(const struct page *p);
+/* Whether only programs of this machine reach it. */
+bool page_is_local(const struct page *p);
 /* Stops the server; waits for replies in progress. */
 void page_free(struct page *p);
 DEFINE_FREEP(page)

@@ -15,7 +15,7 @@ from harness.recording import Profile
 from harness.workloads import workload_path
 from terminal import Terminal
 
-ADDRESS = re.compile(r"^Sonde is watching\. Its page: (http://([\d.]+):(\d+)/)  \(Ctrl-C stops it\)\r?$", re.M)
+ADDRESS = re.compile(r"^Sonde is watching\. Its page: (http://([\d.]+):(\d+)/)  \(all users of this machine can read it; Ctrl-C stops it\)\r?$", re.M)
 
 
 @pytest.fixture

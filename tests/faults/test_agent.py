@@ -211,6 +211,12 @@ def test_page_is_on_loopback_only(agent):
     assert local and all(address.startswith("0100007F:") for address in local), local
 
 
+def test_a_page_that_others_can_reach_says_so(agent):
+    started = agent("--listen", "0.0.0.0:0", wait=False)
+    wait_for(lambda: "http://0.0.0.0:" in started.running.out, 60, "the page's address")
+    assert "everybody whose machine reaches 0.0.0.0:0 can read" in started.running.error and "all users" not in started.running.out
+
+
 def test_starts_with_an_empty_environment(sonde, root, tmp_path):
     done = subprocess.run([sonde, "record", "-o", tmp_path / "p.folded", "--", "/bin/true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=60, env={})
