@@ -156,7 +156,7 @@ void requests_text_put_routes(const struct request_route *routes, size_t count, 
     char last[32];
     buf_printf(
         out,
-        "Requests of the last %s by route, most time lost first. LOST: time beyond the median of the last 5 minutes.\n",
+        "Requests of the last %s by route, most time lost first. LOST: how much longer slow requests took than the median of the last 5 minutes.\n",
         units_format_duration(last_ns, last, sizeof(last)));
     buf_printf(out, "%-20s %-40s %10s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "LOST", "TIME", "RATE/S",
                "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE");
@@ -206,7 +206,7 @@ void requests_text_put_abnormal(struct request *const *requests, size_t count, u
     buf_printf(out, "Failed and slow requests of the last %s, earliest first:\n",
                units_format_duration(last_ns, last, sizeof(last)));
     buf_printf(out, "%-12s  %-21s  %-21s  %-32s %10s %10s %8s  %-22s  %s\n", "TIME", "REMOTE", "UPSTREAM", "REQUEST",
-               "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS");
+               "TOOK", "UPSTREAM", "STATUS", "REASON", "CAUSE");
     for (size_t i = 0; i < count; i++)
         put_abnormal(requests[i], out);
 }

@@ -29,9 +29,10 @@ static void put_small_components(const struct request *r, size_t first, struct b
     for (size_t i = first; i < r->part_count; i++)
         sum_ns += r->parts[i].duration_ns;
     if (sum_ns)
-        buf_printf(out, "    %5.1f%%  %9s  in %zu smaller ones\n",
+        buf_printf(out, "    %5.1f%%  %9s  in %zu smaller one%s\n",
                    r->duration_ns ? (double)sum_ns / (double)r->duration_ns * 100 : 0,
-                   units_format_duration(sum_ns, duration, sizeof(duration)), r->part_count - first);
+                   units_format_duration(sum_ns, duration, sizeof(duration)), r->part_count - first,
+                   r->part_count - first > 1 ? "s" : "");
 }
 
 static void put_stack(const char *stack, struct buf *out)

@@ -25,6 +25,22 @@ static const char *const activities[REQUEST_PART_COUNT] = {
     [REQUEST_PART_UNATTRIBUTED] = "unexplained",
 };
 
+static bool has_holder(enum request_part_kind kind, const char *place)
+{
+    return kind == REQUEST_PART_LOCK && strncmp(place, "held by", 7) == 0;
+}
+
+static const char *activity(enum request_part_kind kind, const char *place)
+{
+    return has_holder(kind, place) ? "waiting for a lock" : activities[kind];
+}
+
+/* Between the activity and its place: "waiting for a lock held by ...", "on a CPU, in main". */
+static const char *separator(enum request_part_kind kind, const char *place)
+{
+    return has_holder(kind, place) ? " " : place[0] ? ", " : "";
+}
+
 /* The longest time that another thread held a lock, in words: "held by thread 7 pool: the holder slept"; "": none. */
 static const char *longest_holder(const struct request *r)
 {
@@ -87,13 +103,8 @@ const char *request_cause_sentence(const struct request *r, char out[REQUEST_SEN
     const enum request_part_kind kind = top_kind(r);
     request_cause_place(r, kind, place);
     find_evidence(r, kind, place);
-    const bool has_holder = kind == REQUEST_PART_LOCK && strncmp(place, "held by", 7) == 0;
-    snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s%s%s", status, status[0] ? ": " : "",
-             has_holder ? "waiting for a lock" : activities[kind],
-             has_holder ? " "
-             : place[0] ? ", "
-                        : "",
-             place);
+    snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s%s%s", status, status[0] ? ": " : "", activity(kind, place),
+             separator(kind, place), place);
     return out;
 }
 
@@ -115,8 +126,8 @@ const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_
     const char *holder = top == REQUEST_PART_LOCK && !strstr(part->detail, "held by") ? longest_holder(r) : "";
     snprintf(out, REQUEST_SENTENCE_BYTES - strlen(usual), "%s%s: %s %s%s%.*s%s%s", start,
              units_format_duration(r->duration_ns, in_all, sizeof(in_all)),
-             units_format_duration(request_kind_ns(r, top), in_part, sizeof(in_part)), activities[top],
-             part->detail[0] ? ", " : "", request_detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
+             units_format_duration(request_kind_ns(r, top), in_part, sizeof(in_part)), activity(top, part->detail),
+             separator(top, part->detail), request_detail_bytes(part), part->detail, holder[0] ? ", " : "", holder);
     memcpy(out + strlen(out), usual, strlen(usual) + 1);
     return out;
 }
@@ -148,7 +159,7 @@ const char *request_failure(const struct request *r, char out[REQUEST_SENTENCE_B
     if (!r->usual.requests)
         buf_puts(&text, " (whether that is slow is not known yet)");
     else
-        buf_puts(&text, not_slow(r)[0] ? " (not slow: the failure is what is abnormal)" : " (it was slow, too)");
+        buf_puts(&text, not_slow(r)[0] ? " (not slow: only the failure is abnormal)" : " (it was slow, too)");
     if (r->upstream_ns)
         buf_printf(&text, "; it waited %s of that for %s",
                    units_format_duration(r->upstream_ns, duration, sizeof(duration)),

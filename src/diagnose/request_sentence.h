@@ -13,11 +13,11 @@
  * segments and r->usual; not r->cause. Cut to REQUEST_SENTENCE_BYTES. */
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
 
-/* The cause in words, without times: "waiting for a lock or another thread, held by thread pool: the holder slept";
+/* The cause in words, without times: "waiting for a lock held by another thread: the holder slept";
  * begins with "status 503" or "no reply" for a request that failed. Reads what request_sentence reads. */
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
 
-/* What is known of a failure: "process 7 replied with status 500 after 9.00 ms (not slow: the failure is what is
+/* What is known of a failure: "process 7 replied with status 500 after 9.00 ms (not slow: only the failure is
  * abnormal); it waited for no other service. Sonde does not see the error itself: see the log of that process." Reads
  * the components, upstream and r->usual. Writes "" for a request that did not fail. */
 const char *request_failure(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);

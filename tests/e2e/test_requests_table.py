@@ -24,7 +24,7 @@ def test_table_of_routes(sonde, synthetic_agent):
     done = run_requests(sonde, "--agent", synthetic_agent("normal"))
     assert done.returncode == 0 and done.stderr == "", done
     period, heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
-    assert period == ["Requests of the last 60.0 s by route, most time lost first. LOST: time beyond the median of the last 5 minutes."]
+    assert period == ["Requests of the last 60.0 s by route, most time lost first. LOST: how much longer slow requests took than the median of the last 5 minutes."]
     assert heading == ["SERVICE", "ROUTE", "LOST", "TIME", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
     assert rows == [["shop :8100", "POST /cart", "~4.10 s", "~19.0 s", "~20.00", "~12.0 ms", "~80.0 ms", "~5.0%", "240",
                      "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12); fails: status 503 (~60 requests)"],
@@ -102,7 +102,7 @@ def test_abnormal_requests_one_line_each(sonde, synthetic_agent):
     done = run_requests(sonde, "--abnormal", "--each", "--agent", address)
     period, heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
     assert period == ["Failed and slow requests of the last 60.0 s, earliest first:"]
-    assert heading == ["TIME", "REMOTE", "UPSTREAM", "REQUEST", "TOOK", "UPSTREAM", "STATUS", "REASON", "DIAGNOSIS"]
+    assert heading == ["TIME", "REMOTE", "UPSTREAM", "REQUEST", "TOOK", "UPSTREAM", "STATUS", "REASON", "CAUSE"]
     assert len(rows) == 1 and rows[0][1:] == ["-", "127.0.0.1:5432", "POST /cart", "430 ms", "20.0 ms", "503", "status 503, 36 times the median",
                                               "93 % waiting for a lock at pthread_mutex_lock < checkout"]
     as_json = json.loads(run_requests(sonde, "--abnormal", "--each", "--json", "--agent", address).stdout)["requests"]

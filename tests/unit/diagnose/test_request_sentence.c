@@ -50,7 +50,7 @@ static void expect_failure(const struct request *r, const char *expected)
     assert_string_equal(request_failure(r, sentence), expected);
 }
 
-/* What is abnormal, where it came from as far as that is known, and where to look. */
+/* The failure, its known origin, and the place to look for its error. */
 static void test_failure(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void test_failure(void **state)
            "status 500, not slow; 212 ms: 120 ms on a CPU, in thread 9 uvicorn, in checkout() shop.py:38; usually 200 "
            "ms (median of 20 requests)");
     expect_failure(&r,
-                   "process 7 replied with status 500 after 212 ms (not slow: the failure is what is abnormal); it "
+                   "process 7 replied with status 500 after 212 ms (not slow: only the failure is abnormal); it "
                    "waited for no other service; it ran in checkout() shop.py:38. Sonde does not see the error itself: "
                    "see the log of that process.");
     r.usual.p50_ns = 1 * MS;
@@ -205,6 +205,7 @@ static void test_cause_of_a_group(void **state)
                                  .part_count = 1,
                                  .parts = {{REQUEST_PART_LOCK, 9, "held by thread 7: the holder slept", ""}}};
     expect_cause(&lock, "waiting for a lock held by another thread: the holder slept");
+    expect(&lock, "9 ns: 9 ns waiting for a lock held by thread 7: the holder slept");
 }
 
 int main(void)
