@@ -134,7 +134,7 @@ static __always_inline __u64 python_attributes(__u64 object, __u32 flags)
     const bool has_cframes = flags & PYTHON_CFRAMES, has_marks = flags & PYTHON_MARKED_FRAMES;
     return flags & PYTHON_FRAME_OBJECTS ? python_word(python_word(object + PYTHON_DICT) + PYTHON_DICT_VALUES)
            : !has_marks                 ? python_word(object - 32)
-           : has_cframes                ? python_word(object - 24) - 1
+           : has_cframes                ? python_word(object - 24) + 1 /* the pointer less 1: marked */
                                         : object + 24;
 }
 
