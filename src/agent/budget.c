@@ -19,13 +19,15 @@
 #define TWO_LEVELS_FROM   2   /* times the allowed share: one level would not suffice */
 
 #define DEFAULT_SHARE     0.01 /* of all CPUs */
-#define DEFAULT_MIN       0.05 /* of one CPU */
+#define DEFAULT_MIN       0.1  /* of one CPU, but at most */
+#define DEFAULT_MIN_SHARE 0.05 /* of all CPUs */
 #define DEFAULT_MAX       0.5
 
 double budget_default_one_cpu_share(long cpus)
 {
-    const double share = DEFAULT_SHARE * (double)cpus;
-    return share < DEFAULT_MIN ? DEFAULT_MIN : share > DEFAULT_MAX ? DEFAULT_MAX : share;
+    const double share = DEFAULT_SHARE * (double)cpus, small = DEFAULT_MIN_SHARE * (double)cpus,
+                 least = small < DEFAULT_MIN ? small : DEFAULT_MIN;
+    return share < least ? least : share > DEFAULT_MAX ? DEFAULT_MAX : share;
 }
 
 static double most_saved_ns(const struct budget *b)

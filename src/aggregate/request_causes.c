@@ -58,7 +58,8 @@ static struct cause_sum *find_cause(struct cause_sum sums[REQUEST_CAUSES_MAX], s
                                      .is_failed = is_failed,
                                      .example_id = e->id,
                                      .key = e->cause,
-                                     .is_unsearched = e->is_over_budget && e->kind == REQUEST_PART_UNATTRIBUTED}};
+                                     .is_unsearched = e->is_over_budget && (e->kind == REQUEST_PART_UNATTRIBUTED ||
+                                                                            e->kind == REQUEST_PART_UNREAD)}};
     return &sums[(*count)++];
 }
 

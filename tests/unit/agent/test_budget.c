@@ -41,7 +41,8 @@ static void test_default_follows_the_machine_within_bounds(void **state)
 {
     (void)state;
     assert_true(budget_default_one_cpu_share(1) == 0.05);
-    assert_true(budget_default_one_cpu_share(2) == 0.05);
+    assert_true(budget_default_one_cpu_share(2) == 0.1);
+    assert_true(budget_default_one_cpu_share(4) == 0.1);
     assert_true(budget_default_one_cpu_share(16) == 0.16);
     assert_true(budget_default_one_cpu_share(128) == 0.5);
 }
