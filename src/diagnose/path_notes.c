@@ -240,12 +240,12 @@ static void put_runners(const struct path_segments *path, size_t first, size_t e
     for (size_t i = first; i < end; i++)
         if (is_run_queue(&path->items[i]))
             waited_ns += path->items[i].end_ns - path->items[i].start_ns;
-    if (!count || !waited_ns)
+    if (!count || programs[0].ns <= waited_ns / SHORT_SHARE)
         return;
     begin_line(out);
     buf_puts(out, "the CPU ran ");
     for (size_t i = 0; i < count && i < SHOWN_MAX; i++) {
-        if (i && programs[i].ns < waited_ns / SHORT_SHARE)
+        if (programs[i].ns <= waited_ns / SHORT_SHARE)
             break;
         buf_puts(out, i ? ", " : "");
         put_program(&programs[i], own_pid, out);

@@ -103,7 +103,7 @@ const char *request_cause_sentence(const struct request *r, char out[REQUEST_SEN
     const enum request_part_kind kind = top_kind(r);
     request_cause_place(r, kind, place);
     find_evidence(r, kind, place);
-    snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s%s%s", status, status[0] ? ": " : "", activity(kind, place),
+    snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s%s%s", status, status[0] ? ", slow: " : "", activity(kind, place),
              separator(kind, place), place);
     return out;
 }

@@ -74,7 +74,7 @@ static const struct request synthetic_requests[] = {
      .upstream_ns = 20 * MS,
      .port = 8100,
      .group = {.requests = 9, .lost_ns = 3762 * MS, .time_ns = 3870 * MS, .is_estimate = true},
-     .group_cause = "status 503: waiting for a lock held by another thread",
+     .group_cause = "status 503, slow: waiting for a lock held by another thread",
      .usual = {.requests = 240,
                .known = 240,
                .p50_ns = 12 * MS,

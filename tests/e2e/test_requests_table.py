@@ -85,7 +85,7 @@ def test_abnormal_requests_are_grouped(sonde, synthetic_agent):
     period, heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
     assert period == ["Failed and slow requests of the last 60.0 s by route and cause, most time lost first:"]
     assert heading == ["SERVICE", "ROUTE", "LOST", "REQUESTS", "SLOWEST", "CAUSE"]
-    assert rows == [["shop :8100", "POST /cart", "~3.76 s", "~9", "430 ms", "status 503: waiting for a lock held by another thread"],
+    assert rows == [["shop :8100", "POST /cart", "~3.76 s", "~9", "430 ms", "status 503, slow: waiting for a lock held by another thread"],
                     ["~: estimated from a random sample of the requests"]]
     as_json = json.loads(run_requests(sonde, "--abnormal", "--json", "--agent", address).stdout)["requests"]
     assert [(r["route"], r["group"]["requests"]) for r in as_json] == [("/cart", 9)]

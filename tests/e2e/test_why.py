@@ -65,7 +65,7 @@ def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
     assert done.returncode == 0 and done.stderr == "", done
     assert done.stdout.startswith("Requests of the last 60.0 s by route and cause, most time lost first:\n\n"
                                   "1. POST /cart  (shop :8100): lost ~3.76 s in ~9 slow requests\n"
-                                  "   Cause: status 503: waiting for a lock held by another thread\n"
+                                  "   Cause: status 503, slow: waiting for a lock held by another thread\n"
                                   "   Example: 430 ms, status 503, process 303, began "), done.stdout
     heads = re.findall(r"^\d+\. (.*)$", done.stdout, re.M)
     assert heads[1:] == ["GET /users/{id}/orders  (nginx.service :80): 3 requests took 1.90 s", "GET /static/app.js  (nginx): 1 request took 96.0 ms",
@@ -87,7 +87,7 @@ def test_groups_lead_with_time_lost_and_cause(sonde, synthetic_agent):
 def test_failures_beyond_the_printed_groups_are_listed(sonde, synthetic_agent):
     done = run_why(sonde, "--agent", synthetic_agent("many"))
     assert re.findall(r"^\d+\. ", done.stdout, re.M)[-1] == "10. " and (
-        "Failures with less time lost:\n   POST /cart  (shop :8100): lost ~3.76 s in ~9 slow requests, status 503: waiting for a lock held by another thread\n\n"
+        "Failures with less time lost:\n   POST /cart  (shop :8100): lost ~3.76 s in ~9 slow requests, status 503, slow: waiting for a lock held by another thread\n\n"
         "~: estimated from a random sample of the requests\n"
         '2 more groups: `sonde why --json` prints all, in "groups" and "requests" (an example of each).\n') in done.stdout, done.stdout[-600:]
     assert "   Failed: process 303 replied with status 503 after 430 ms (it was slow, too); it waited 20.0 ms of that for 127.0.0.1:5432. Sonde does not see the error itself: see the log of that process.\n" in run_why(

@@ -320,7 +320,7 @@ page('routes: time lost and its cause, rate, latency, failures; slow requests co
 page('requests are grouped by cause, and can be listed one by one', {}, async (p) => {
     assert.deepEqual(await p.locator('.request .duration').allInnerTexts(), ['~3.76 s', '–', '–', 'none']);
     assert.deepEqual(await p.locator('.request .time').allInnerTexts(), ['~9', '3', '1', '30']);
-    assert.equal(await p.locator('.request .cause').first().innerText(), 'Status 503: waiting for a lock held by another thread');
+    assert.equal(await p.locator('.request .cause').first().innerText(), 'Status 503, slow: waiting for a lock held by another thread');
     const signs = p.locator('.requests:not(.routes) .signs');
     assert.equal(await signs.innerText(), '~ is estimated from a random sample of the requests. – for time lost: it needs 20 sampled requests in 5 minutes, and there are 0 to 3; until then the time of its requests ranks a group.');
     await p.locator('.request').nth(1).getByRole('button').click();

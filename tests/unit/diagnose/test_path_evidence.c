@@ -292,6 +292,18 @@ static void test_idle_cpu(void **state)
     expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "the CPU ran backup (process 400) for 50 % of the wait");
 }
 
+/* A program that ran for less than a hundredth of the wait explains nothing. */
+static void test_short_runs(void **state)
+{
+    (void)state;
+    put_queued();
+    put_switch(500, 0, 300, 0, RECORDER_NO_SYSCALL, 0);
+    put_switch(3100, 300, 0, 0, SYS_read, 0);
+    put_switch(9060, 0, 400, 0, RECORDER_NO_SYSCALL, 0);
+    put_switch(9100, 400, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "");
+}
+
 /* It waited for its quota, whatever ran meanwhile. */
 static void test_quota(void **state)
 {
@@ -362,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup(test_who_ran_instead, start_trace),
         cmocka_unit_test_setup(test_programs_that_ran_are_summed_up, start_trace),
         cmocka_unit_test_setup(test_idle_cpu, start_trace),
+        cmocka_unit_test_setup(test_short_runs, start_trace),
         cmocka_unit_test_setup(test_quota, start_trace),
         cmocka_unit_test_setup(test_nobody_ran, start_trace),
         cmocka_unit_test_setup(test_samples_of_a_cpu_segment, start_trace),

@@ -181,7 +181,7 @@ static void test_cause_of_a_group(void **state)
         .requests = 20, .p50_ns = 10 * MS, .explained = 20, .part_p50_ns = {[REQUEST_PART_CPU] = 110 * MS}};
     expect_cause(&r, "waiting for disk, pread64 of weights.bin (ext4)");
     r.status = 503;
-    expect_cause(&r, "status 503: waiting for disk, pread64 of weights.bin (ext4)");
+    expect_cause(&r, "status 503, slow: waiting for disk, pread64 of weights.bin (ext4)");
     r.duration_ns = 10 * MS;
     expect_cause(&r, "status 503, not slow");
     r.usual.requests = 0;
