@@ -26,6 +26,9 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
 {
     static const char *const held[THREAD_STATES] = {"the holder: not known", "the holder was running",
                                                     "the holder was waiting for a CPU", "the holder slept"};
+    static const char *const held_gil[THREAD_STATES] = {
+        "the holder of Python's GIL: not known", "the holder of Python's GIL was running",
+        "the holder of Python's GIL was waiting for a CPU", "the holder of Python's GIL slept"};
     static const char *const awaited[THREAD_STATES] = {"what it did is not known", "it was running",
                                                        "it was waiting for a CPU", "it slept"};
     struct path_segment s = {.kind = REQUEST_PART_CPU,
@@ -47,7 +50,9 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
     if (s.kind == REQUEST_PART_UNATTRIBUTED && !s.reason[0])
         s.reason = "what this thread did is not known";
     if (walk->kind == REQUEST_PART_LOCK)
-        s.reason = s.kind == REQUEST_PART_DISK ? "the holder waited for a disk" : held[span->state];
+        s.reason = s.kind == REQUEST_PART_DISK ? "the holder waited for a disk"
+                   : walk->is_gil              ? held_gil[span->state]
+                                               : held[span->state];
     else if (walk->kind != REQUEST_PART_UNATTRIBUTED)
         s.reason = s.kind == REQUEST_PART_DISK ? "it waited for a disk" : awaited[span->state];
     if (walk->kind != REQUEST_PART_UNATTRIBUTED)
@@ -144,22 +149,24 @@ bool path_holder_add_held(const struct holder_walk *walk, const struct recorder_
                           uint64_t from_ns, uint64_t end_ns)
 {
     const struct held_locks *locks = flight_index_held_locks(walk->index);
+    struct holder_walk of_gil = *walk; /* of no other lock are the holders recorded */
     const struct flight_list *holder = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
     if (!left || left->syscall != SYS_futex || !held_locks_have_word(locks, recorder_high(left->value), left->object))
         return false;
+    of_gil.is_gil = true;
     while (t_ns > from_ns && !flight_index_is_spent(walk->index) && !walk->out->is_full) {
         const struct recorder_record *r = held_locks_before(locks, recorder_high(left->value), left->object, t_ns);
         const uint64_t start_ns = r && r->time_ns > from_ns ? r->time_ns : from_ns;
         const struct flight_list *before = r ? flight_index_thread(walk->index, recorder_low(r->value)) : NULL;
         if (holder) {
             t_ns = awake_since(walk->index, holder, start_ns, t_ns);
-            add_holder(walk, holder, t_ns);
+            add_holder(&of_gil, holder, t_ns);
         }
         if (t_ns > start_ns)
-            add_next_holder(walk, r, before ? first_sleep(walk->index, before, start_ns, t_ns) : start_ns);
+            add_next_holder(&of_gil, r, before ? first_sleep(walk->index, before, start_ns, t_ns) : start_ns);
         if (before)
-            add_holder(walk, before, start_ns);
+            add_holder(&of_gil, before, start_ns);
         t_ns = start_ns;
         holder = before;
     }

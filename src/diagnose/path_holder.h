@@ -15,6 +15,7 @@ struct holder_walk {
     enum request_part_kind kind;
     enum request_owner owner; /* of activity that is for no known request */
     bool is_inferred;         /* as a whole */
+    bool is_gil;              /* set by path_holder_add_held: the lock is the GIL of a Python interpreter */
 };
 
 /* Adds [from, end) as what thread `tid` did, which ended the wait at `end`. */

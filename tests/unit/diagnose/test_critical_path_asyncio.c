@@ -224,6 +224,24 @@ static void test_holder_of_the_gil(void **state)
                 "lock 31 370-371 unknown\nlock 31 371-450 unknown\nrun_queue 21 450-451\ncpu 21 451-900\n");
 }
 
+static void test_the_lock_is_called_the_gil(void **state)
+{
+    struct path_segments path;
+    const struct critical_path_request request = {
+        .socket = R, .start_ns = US(100), .read_ns = US(100), .end_ns = US(900), .tid = WORKER};
+    (void)state;
+    put_contended_gil();
+    put_waking(450, WORKER, SPINNER, SYS_futex, GIL + 40);
+    put_run(451, WORKER);
+    put_send(900, WORKER, R);
+    qsort(records, count, sizeof(records[0]), compare_times);
+    const struct flight_window window = {.records = records, .count = count};
+    assert_int_equal(find_path_in_window(&window, &request, &path), 0);
+    assert_int_equal(path.items[1].kind, REQUEST_PART_LOCK);
+    assert_string_equal(path.items[1].reason, "the holder of Python's GIL was running");
+    path_segments_clear(&path);
+}
+
 /* The last round ends by its timeout, as the GIL was just free. */
 static void test_gil_that_was_taken_after_a_timeout(void **state)
 {
@@ -309,6 +327,7 @@ int main(void)
         cmocka_unit_test_setup(test_two_jobs, start_trace),
         cmocka_unit_test_setup(test_other_tasks_with_the_same_id, start_trace),
         cmocka_unit_test_setup(test_holder_of_the_gil, start_trace),
+        cmocka_unit_test_setup(test_the_lock_is_called_the_gil, start_trace),
         cmocka_unit_test_setup(test_gil_that_was_taken_after_a_timeout, start_trace),
         cmocka_unit_test_setup(test_gil_that_was_taken_without_waiting, start_trace),
         cmocka_unit_test_setup(test_release_of_the_gil, start_trace),
