@@ -138,6 +138,15 @@ static void on_woken(void *context)
         collect_metrics(a);
 }
 
+/* From now on nobody collects metrics, and whoever asks has the last ones. */
+static void stop_collecting(struct agent *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->metrics_due_ns = UINT64_MAX;
+    pthread_cond_broadcast(&a->metrics_collected);
+    pthread_mutex_unlock(&a->lock);
+}
+
 static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 {
     struct agent_stats now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
@@ -336,6 +345,7 @@ int agent_new(const struct config *config, struct agent **ret)
     config_sampling_rules(config, &a->rules);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
+    a->last_turn_ns = a->start_ns;
     pthread_mutex_init(&a->lock, NULL);
     clock_cond_init(&a->metrics_collected);
     memory_plan_make(config, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_CONF), true, &a->memory);
@@ -377,6 +387,7 @@ void agent_free(struct agent *a)
 {
     if (!a)
         return;
+    stop_collecting(a); /* by the loop */
     loop_free(a->loop);
     profile_export_end(a->profile_export);
     metrics_export_end(a->metrics_export);
@@ -418,7 +429,8 @@ int agent_run(struct agent *a, int ready_fd)
     publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
     collect_metrics(a);
     a->ready_fd = ready_fd;
-    struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready, .woken = on_woken};
+    struct loop_options options = {
+        .context = a, .tick = every_second, .ready = notify_ready, .woken = on_woken, .turned_ns = &a->last_turn_ns};
     struct loop_end end;
     r = loop_run(a->loop, &options, &end);
     service_notify(SERVICE_STOPPING);
@@ -426,9 +438,7 @@ int agent_run(struct agent *a, int ready_fd)
         publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
         collect_metrics(a);
     }
-    pthread_mutex_lock(&a->lock);
-    a->metrics_due_ns = UINT64_MAX; /* nobody collects them any more */
-    pthread_mutex_unlock(&a->lock);
+    stop_collecting(a);
     if (r == 0)
         log_info("stopped");
     return r;

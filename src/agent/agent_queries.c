@@ -168,7 +168,7 @@ int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
 uint64_t agent_idle_ns(void *agent)
 {
     const struct agent *a = agent;
-    const uint64_t last_ns = loop_last_turn_ns(a->loop), now_ns = clock_monotonic_ns();
+    const uint64_t last_ns = atomic_load(&a->last_turn_ns), now_ns = clock_monotonic_ns();
     return now_ns > last_ns ? now_ns - last_ns : 0;
 }
 

@@ -37,7 +37,6 @@ struct loop {
     size_t poll_count;
     int error;
     bool is_ready;
-    _Atomic uint64_t last_turn_ns;
 };
 
 /* What the handler of SIGINT and SIGTERM needs. */
@@ -58,12 +57,8 @@ static void turn(struct loop *l)
     }
     if (!l->is_ready && l->options->ready)
         l->is_ready = l->options->ready(l->options->context);
-    atomic_store_explicit(&l->last_turn_ns, clock_monotonic_ns(), memory_order_relaxed);
-}
-
-uint64_t loop_last_turn_ns(const struct loop *l)
-{
-    return atomic_load_explicit(&l->last_turn_ns, memory_order_relaxed);
+    if (l->options->turned_ns)
+        atomic_store_explicit(l->options->turned_ns, clock_monotonic_ns(), memory_order_relaxed);
 }
 
 static void on_turn(uv_timer_t *timer)
@@ -190,7 +185,6 @@ int loop_new(struct pipeline *p, enum loop_kind kind, struct loop **ret)
     }
     l->pipeline = p;
     l->kind = kind;
-    l->last_turn_ns = clock_monotonic_ns();
     uv_timer_init(&l->uv, &l->turn);
     uv_timer_init(&l->uv, &l->tick);
     uv_timer_init(&l->uv, &l->deadline);

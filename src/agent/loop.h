@@ -19,6 +19,7 @@ struct loop_options {
     bool (*tick)(void *context);  /* called once a second, after a turn; false ends the loop. May be NULL. */
     bool (*ready)(void *context); /* called after each turn until it returns true. May be NULL. */
     void (*woken)(void *context); /* called after loop_wake. May be NULL. */
+    _Atomic uint64_t *turned_ns;  /* set to the time (CLOCK_MONOTONIC) after each turn. May be NULL. */
     int child_pid;                /* > 0: end when this child process has exited */
 };
 
@@ -40,9 +41,6 @@ DEFINE_FREEP(loop)
 /* Has `woken` called soon, on the loop's thread; once for several calls that precede it. From any thread, while the
  * loop exists. */
 void loop_wake(struct loop *l);
-
-/* When the last turn ended, or the loop was made (CLOCK_MONOTONIC). From any thread. */
-uint64_t loop_last_turn_ns(const struct loop *l);
 
 /* Runs to the end, then stops the pipeline and turns it until all records are processed. The pipeline must have been
  * started. To be called once. 0 with `*ret_end`; the error of a turn: the pipeline is then not stopped. */
