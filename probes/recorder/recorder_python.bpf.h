@@ -287,7 +287,7 @@ static __always_inline __u64 python_gil(const struct python_layout *l)
 }
 
 /* The current thread goes to sleep for the GIL: records its holder. */
-static __always_inline void record_python_wait(const struct python_layout *l, __u64 now_ns)
+static __noinline void record_python_wait(const struct python_layout *l, __u64 now_ns)
 {
     const struct recorder_place place = recorder_place();
     const __u64 current = bpf_get_current_pid_tgid(), gil = python_gil(l);

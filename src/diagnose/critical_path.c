@@ -456,6 +456,18 @@ static void step_wait(struct path_walk *w, const struct thread_span *wait, uint6
         path_walk_go_to(w, slice.tid, slice.end_ns);
 }
 
+static void step_runnable(struct path_walk *w, struct thread_span *span)
+{
+    struct path_segment s = path_run_queue_segment(w->thread, span);
+    const bool is_after_lock =
+        span->woken && span->left && flight_thread_is_held_lock(w->index, span->left->tid, span->left->object);
+    if (!span->woken || is_after_lock) /* in the middle of a task */
+        s.owner = path_turn_find(w, 0, is_after_lock ? span->left->time_ns : span->start_ns).owner;
+    path_walk_add(w, span->start_ns, s);
+    if (span->woken && w->t_ns > w->floor_ns)
+        step_wait(w, span, span->start_ns);
+}
+
 static void step(struct path_walk *w)
 {
     struct thread_span span = flight_thread_span(w->thread, w->t_ns);
@@ -464,14 +476,7 @@ static void step(struct path_walk *w)
         step_running(w, &span);
         break;
     case THREAD_RUNNABLE:
-        struct path_segment s = path_run_queue_segment(w->thread, &span);
-        const bool is_after_lock =
-            span.woken && span.left && flight_thread_is_held_lock(w->index, span.left->tid, span.left->object);
-        if (!span.woken || is_after_lock) /* in the middle of a task */
-            s.owner = path_turn_find(w, 0, is_after_lock ? span.left->time_ns : span.start_ns).owner;
-        path_walk_add(w, span.start_ns, s);
-        if (span.woken && w->t_ns > w->floor_ns)
-            step_wait(w, &span, span.start_ns);
+        step_runnable(w, &span);
         break;
     case THREAD_BLOCKED:
         span.woken = flight_thread_wake_up(w->thread, w->t_ns);
