@@ -44,7 +44,7 @@ struct agent {
     uint64_t cache_cuts, history_cuts; /* under `lock` */
 
     _Atomic uint64_t last_turn_ns; /* of the main thread; at first that of the start */
-    _Atomic int64_t answer_bytes; /* replies of the page under way, which have a limit of their own */
+    _Atomic int64_t answer_bytes;  /* replies of the page under way, which have a limit of their own */
 
     pthread_mutex_t lock; /* protects what the page's threads read: */
     struct budget budget;
