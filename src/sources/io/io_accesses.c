@@ -2,8 +2,11 @@
 #include "sources/io/io_accesses.h"
 
 #include "sources/attach/map_access.h"
+#include "sources/attach/map_walk.h"
 #include "sources/io/io_private.h"
 #include "sources/io/io_skeleton.h"
+
+#include "base/cleanup.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -25,55 +28,40 @@ static bool is_idle(const struct io_access *a, uint64_t now_ns)
     return a->last_ns + (is_closed ? CLOSED_NS : IDLE_NS) < now_ns;
 }
 
-static void take_access(struct io_source *s, const struct io_access_key *key, bool is_crowded, uint64_t now_ns,
-                        bool is_last, const struct io_access_reader *reader)
-{
-    const int fd = bpf_map__fd(s->bpf->maps.accesses);
-    const struct io_file_key file = {key->mount, key->file};
-    struct io_access access;
-    if (bpf_map_lookup_elem(fd, key, &access) < 0)
-        return;
-    const bool makes_room = is_crowded && is_idle(&access, now_ns);
-    if (!is_last && !makes_room && !is_thread_gone(key->thread))
-        return;
-    if (!map_take_element(fd, key, &access))
-        return;
-    reader->take(reader->context, key, &access);
-    if (key->file) /* it is named again if it is used again */
-        (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.file_names), &file);
-}
-
 static int take_accesses(struct io_source *s, uint64_t now_ns, bool is_last, const struct io_access_reader *reader)
 {
     const int fd = bpf_map__fd(s->bpf->maps.accesses);
     const bool is_crowded = s->access_count > IO_MAX_ACCESSES / 16;
-    struct io_access_key key, next;
+    struct io_access_key key;
+    struct io_access access;
     size_t count = 0;
-    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
-    while (r == 0) {
-        key = next;
-        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
-        take_access(s, &key, is_crowded, now_ns, is_last, reader);
-        count++;
+    _cleanup_(map_walk_end) struct map_walk walk;
+    for (map_walk_begin(&walk, fd); map_walk_next(&walk, &key, &access); count++) {
+        const struct io_file_key file = {key.mount, key.file};
+        const bool makes_room = is_crowded && is_idle(&access, now_ns);
+        if (!is_last && !makes_room && !is_thread_gone(key.thread))
+            continue;
+        if (!map_take_element(fd, &key, &access))
+            continue;
+        reader->take(reader->context, &key, &access);
+        if (key.file) /* it is named again if it is used again */
+            (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.file_names), &file);
     }
     s->access_count = count;
-    return r == -ENOENT ? 0 : r;
+    return walk.error;
 }
 
 static int take_intervals(struct io_source *s, uint64_t now_ns, bool is_last, const struct io_access_reader *reader)
 {
     const int fd = bpf_map__fd(s->bpf->maps.access_intervals);
     const uint64_t now = (now_ns - s->bpf->bss->access_start_ns) / IO_INTERVAL_NS;
-    struct io_interval_key key, next;
+    struct io_interval_key key;
     struct io_interval interval;
-    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
-    while (r == 0) {
-        key = next;
-        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0;
+    _cleanup_(map_walk_end) struct map_walk walk;
+    for (map_walk_begin(&walk, fd); map_walk_next(&walk, &key, &interval);)
         if ((is_last || key.interval + 2 < now) && map_take_element(fd, &key, &interval))
             reader->take_interval(reader->context, &key, &interval);
-    }
-    return r == -ENOENT ? 0 : r;
+    return walk.error;
 }
 
 int io_accesses_take(void *io_source, uint64_t now_ns, bool is_last, const struct io_access_reader *reader)

@@ -3,8 +3,11 @@
 #include "sources/io/io_block.h"
 
 #include "sources/attach/map_access.h"
+#include "sources/attach/map_walk.h"
 #include "sources/attach/trace_parameters.h"
 #include "sources/io/io_skeleton.h"
+
+#include "base/cleanup.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -89,21 +92,15 @@ static bool is_loaded(const struct io_bpf *bpf)
 int io_block_read(struct io_bpf *bpf, const struct io_device_reader *reader)
 {
     const int fd = bpf_map__fd(bpf->maps.device_counters);
-    struct io_device_key key, next;
+    struct io_device_key key;
     struct io_device_counters counters;
-    if (!is_loaded(bpf))
-        return 0;
-    int r = bpf_map_get_next_key(fd, NULL, &next) < 0 ? -errno : 0;
-    while (r == 0) {
-        key = next;
-        r = bpf_map_get_next_key(fd, &key, &next) < 0 ? -errno : 0; /* before the element may be deleted */
-        if (bpf_map_lookup_elem(fd, &key, &counters) < 0)
-            continue;
+    _cleanup_(map_walk_end) struct map_walk walk;
+    for (map_walk_begin(&walk, fd); map_walk_next(&walk, &key, &counters);) {
         const bool is_final =
             reader->is_final(reader->context, &key, &counters) && map_take_element(fd, &key, &counters);
         reader->take(reader->context, &key, &counters, is_final);
     }
-    return r == -ENOENT ? 0 : r;
+    return walk.error;
 }
 
 bool io_block_name(struct io_bpf *bpf, uint32_t device, struct io_device_name *ret)
@@ -114,14 +111,11 @@ bool io_block_name(struct io_bpf *bpf, uint32_t device, struct io_device_name *r
 uint64_t io_block_sweep(struct io_bpf *bpf, uint64_t before_ns)
 {
     const int fd = bpf_map__fd(bpf->maps.device_requests);
-    uint64_t key, next, swept = 0;
-    for (int r = is_loaded(bpf) ? bpf_map_get_next_key(fd, NULL, &next) : -1; r == 0;) {
-        struct io_device_request request;
-        key = next;
-        r = bpf_map_get_next_key(fd, &key, &next);
-        if (bpf_map_lookup_elem(fd, &key, &request) == 0 && request.issued_ns < before_ns &&
-            bpf_map_delete_elem(fd, &key) == 0)
+    uint64_t key, swept = 0;
+    struct io_device_request request;
+    _cleanup_(map_walk_end) struct map_walk walk;
+    for (map_walk_begin(&walk, fd); map_walk_next(&walk, &key, &request);)
+        if (request.issued_ns < before_ns && bpf_map_delete_elem(fd, &key) == 0)
             swept++;
-    }
     return swept;
 }
