@@ -11,7 +11,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Pipeline statistics as of the last second, copied so that readers never wait for a turn of the pipeline. */
+/* Pipeline statistics, copied once a second so that readers never wait for a turn of the pipeline. Only `metrics` are
+ * older: they are collected when somebody asks for them. */
 struct agent_stats {
     struct metric_set *metrics;
     uint64_t metrics_ns; /* when they were collected */

@@ -19,8 +19,8 @@
 #include <sys/utsname.h>
 
 #define PATHS_NS        (60 * 1000000000ull) /* requests without a path are counted for so long, */
-#define METRICS_WAIT_NS 2000000000ull
-#define PATHS_SHARE     10 /* and are reported if they are more than this part */
+#define PATHS_SHARE     10                   /* and are reported if they are more than this part */
+#define METRICS_WAIT_NS 2000000000ull        /* how long a reader waits for the main thread */
 
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
 {

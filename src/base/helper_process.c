@@ -70,6 +70,10 @@ void helper_process_become(const char *name)
     for (size_t i = 0; i < array_size(ignored); i++)
         signal(ignored[i], SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     if (chdir("/") < 0)
         _exit(1);
 }

@@ -13,5 +13,7 @@ int helper_process_fork(pid_t *ret_pid, int *ret_socket);
 /* Closes all descriptors except `fds`, which it sorts; redirects the standard ones to /dev/null. */
 void helper_process_keep_only(int *fds, size_t count);
 
-/* `name`: the process name, at most 15 bytes. Exits if it cannot change to the root directory. */
+/* Gives the process its name (at most 15 bytes), has it end with its parent, and replaces the agent's handling of
+ * signals: none is blocked, those by which users end the agent are ignored. Exits if it cannot change to the root
+ * directory. */
 void helper_process_become(const char *name);

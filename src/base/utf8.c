@@ -82,3 +82,18 @@ size_t utf8_encode(uint32_t c, char *out)
     out[3] = (char)(0x80 | (c & 63));
     return 4;
 }
+
+size_t utf8_count(const char *text, size_t size)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += !continues((unsigned char)text[i]);
+    return count;
+}
+
+const char *utf8_skip(const char *text, size_t count)
+{
+    for (; *text && (count || continues((unsigned char)*text)); text++)
+        count -= !continues((unsigned char)*text);
+    return text;
+}

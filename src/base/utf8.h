@@ -29,3 +29,8 @@ size_t utf8_encode(uint32_t c, char *out);
 /* The same for a character of a name: utf8_is_control becomes '?', so that a line feed in it cannot split a line of
  * output. */
 size_t utf8_put(uint32_t c, char *out);
+
+/* The number of characters in `size` bytes of valid UTF-8. */
+size_t utf8_count(const char *text, size_t size);
+/* The rest of `text` (NUL-terminated, valid) behind its first `count` characters; its end if it has fewer. */
+const char *utf8_skip(const char *text, size_t count);

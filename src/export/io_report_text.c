@@ -2,6 +2,7 @@
 #include "export/io_report_text.h"
 
 #include "base/units.h"
+#include "base/utf8.h"
 #include "model/io_merge.h"
 
 #include <errno.h>
@@ -27,20 +28,14 @@ static void put_name(struct buf *out, const char *text, size_t columns)
 {
     _cleanup_buf_ struct buf clean = {0};
     buf_put_shown(&clean, text);
-    size_t characters = 0, at = 0;
-    for (size_t i = 0; i < clean.size; i++)
-        characters += (clean.data[i] & 0xC0) != 0x80;
-    if (characters > columns) {
-        buf_puts(out, "...");
-        for (size_t cut = characters + 3 - columns; cut; cut--)
-            do
-                at++;
-            while ((clean.data[at] & 0xC0) == 0x80);
-    }
     if (buf_error(&clean) && !out->error)
         out->error = buf_error(&clean);
-    if (clean.size)
-        buf_append(out, clean.data + at, clean.size - at);
+    if (!clean.size)
+        return;
+    const size_t characters = utf8_count(clean.data, clean.size);
+    if (characters > columns)
+        buf_puts(out, "...");
+    buf_puts(out, utf8_skip(clean.data, characters > columns ? characters + strlen("...") - columns : 0));
 }
 
 static void put_file_name(struct buf *out, const char *path, size_t columns)

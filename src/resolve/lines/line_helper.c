@@ -40,9 +40,6 @@ void line_helper_run(const struct dwarf_request *request, int socket, int parent
     const struct sandbox_limits limits = {.data_bytes = data_bytes, .cpu_seconds = cpu_seconds};
     int kept[] = {socket, request->fd, request->alt_fd};
     struct dwarf_library library;
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     helper_process_keep_only(kept, request->alt_fd >= 0 ? 3 : 2);
     helper_process_become("sonde-lines");
     if (dwarf_library_load(&library) < 0) {

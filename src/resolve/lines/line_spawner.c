@@ -78,11 +78,8 @@ _Noreturn static void spawner_main(int control)
     const pid_t own = getpid();
     struct descriptors with;
     char byte;
-    sigset_t none;
     helper_process_keep_only(&control, 1);
     helper_process_become("sonde-lines");
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setpriority(PRIO_PROCESS, 0, NICE);
     while (descriptors_receive(control, &byte, sizeof(byte), &with, 0) > 0) {
         while (waitpid(-1, NULL, WNOHANG) > 0) /* readers that ended late */

@@ -61,9 +61,6 @@ _Noreturn static void run_process(int socket, int parent_pid)
     const struct sandbox_limits limits = {.data_bytes = DATA_BYTES, .cpu_seconds = SANDBOX_CPU_UNLIMITED};
     struct packet request, reply;
     int listener = -1;
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     helper_process_keep_only(&socket, 1);
     helper_process_become("sonde-names");
     if (sandbox_enter(&limits, parent_pid, &listener) < 0)

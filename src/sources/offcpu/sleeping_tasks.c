@@ -88,13 +88,9 @@ static _Noreturn void run_walk(int fd)
 {
     const struct timespec emptying = {.tv_nsec = EMPTYING_NS};
     char nothing[64];
-    sigset_t none;
     ssize_t size;
     helper_process_keep_only(&fd, 1);
     helper_process_become("sonde-sleeping");
-    signal(SIGALRM, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     alarm(SLEEPING_TASKS_MAX_S);
     while ((size = read(fd, nothing, sizeof(nothing))) > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR)))
         if (size < 0)

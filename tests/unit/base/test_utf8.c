@@ -50,12 +50,27 @@ static void test_json_has_them_escaped(void **state)
     assert_string_equal(out.data, "\"a\\u001b\\u009b\\u202e\xc3\xa9\"");
 }
 
+static void test_counts_and_skips_characters(void **state)
+{
+    static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z";
+    (void)state;
+    assert_int_equal(utf8_count(text, strlen(text)), 5);
+    assert_int_equal(utf8_count(text, 3), 2);
+    assert_int_equal(utf8_count(text, 0), 0);
+    assert_string_equal(utf8_skip(text, 0), text);
+    assert_string_equal(utf8_skip(text, 2), "\xe2\x82\xac\xf0\x9f\x98\x80z");
+    assert_string_equal(utf8_skip(text, 4), "z");
+    assert_string_equal(utf8_skip(text, 5), "");
+    assert_string_equal(utf8_skip(text, 99), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_control_characters),
         cmocka_unit_test(test_names_are_shown_without_them),
         cmocka_unit_test(test_json_has_them_escaped),
+        cmocka_unit_test(test_counts_and_skips_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
