@@ -1,13 +1,7 @@
 /* The node agent: see agent.h. Connects the pipeline's sink to the windows, and enforces the budget once a second. */
 #include "agent/agent_private.h"
 
-#include "agent/loop.h"
-#include "agent/memory.h"
-#include "agent/metrics_export.h"
 #include "agent/node_lock.h"
-#include "agent/profile_export.h"
-#include "agent/sampled_types.h"
-#include "agent/unwind_publisher.h"
 #include "aggregate/cpu_users.h"
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"
@@ -20,6 +14,12 @@
 #include "base/log.h"
 #include "base/ready_fd.h"
 #include "base/service.h"
+#include "config/memory.h"
+#include "config/sampled_types.h"
+#include "pipeline/loop.h"
+#include "pipeline/unwind_publisher.h"
+#include "send/metrics_export.h"
+#include "send/profile_export.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static int take_sample(void *context, const struct sample *sample)
     struct agent *a = context;
     if (a->profile_export)
         profile_export_add(a->profile_export, sample);
-    if (sample->type == &sample_type_off_cpu) /* only waits have a reason */
+    if (sample->wait_reason)
         wait_seconds_add(a->wait_seconds, sample);
     if (sample->type == &sample_type_cpu)
         cpu_users_add(a->cpu_users, sample->resource->command, sample->value, sample->time_ns);

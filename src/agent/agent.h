@@ -2,9 +2,9 @@
  * `sonde agent` run it. The pipeline runs on the caller's thread; the query functions may be called on any thread. */
 #pragma once
 
-#include "agent/config.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "config/config.h"
 #include "model/attach.h"
 #include "model/coverage.h"
 #include "model/heatmap.h"

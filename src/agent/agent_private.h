@@ -3,9 +3,9 @@
 
 #include "agent/agent.h"
 #include "agent/budget.h"
-#include "agent/pipeline.h"
-#include "agent/sampling_pods.h"
 #include "model/memory_plan.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/sampling_pods.h"
 #include "sources/sampling/sampling_rules.h"
 
 #include <pthread.h>

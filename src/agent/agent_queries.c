@@ -1,9 +1,6 @@
 /* What the page and /metrics ask of the agent, from any thread: see agent.h. */
 #include "agent/agent_private.h"
 
-#include "agent/loop.h"
-#include "agent/metrics_export.h"
-#include "agent/profile_export.h"
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
@@ -13,6 +10,9 @@
 #include "base/clock.h"
 #include "diagnose/request_sentence.h"
 #include "export/node_event_json.h"
+#include "pipeline/loop.h"
+#include "send/metrics_export.h"
+#include "send/profile_export.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -18,20 +18,6 @@
 #define BETTER_BELOW      0.6 /* of the allowed share: the next level costs more */
 #define TWO_LEVELS_FROM   2   /* times the allowed share: one level would not suffice */
 
-/* The default limit is a share of all CPUs, within limits of its own: at least DEFAULT_MIN of one CPU (but of a single
- * CPU DEFAULT_MIN_SHARE), at most DEFAULT_MAX of one. */
-#define DEFAULT_SHARE     0.01
-#define DEFAULT_MIN       0.1
-#define DEFAULT_MIN_SHARE 0.05
-#define DEFAULT_MAX       0.5
-
-double budget_default_one_cpu_share(long cpus)
-{
-    const double share = DEFAULT_SHARE * (double)cpus, small = DEFAULT_MIN_SHARE * (double)cpus,
-                 least = small < DEFAULT_MIN ? small : DEFAULT_MIN;
-    return share < least ? least : share > DEFAULT_MAX ? DEFAULT_MAX : share;
-}
-
 static double most_saved_ns(const struct budget *b)
 {
     return (double)SECOND_NS * SAVED_MAX_SECONDS * b->one_cpu_share_allowed;

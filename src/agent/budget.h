@@ -32,11 +32,6 @@ struct budget {
     bool was_restored;         /* the last change restored detail */
 };
 
-/* The default of budget.one_cpu for a machine with so many CPUs. Most of the agent's cost follows the traffic, that of
- * CPU samples the number of CPUs: 1 % of all CPUs together, but at least 10 % of one CPU (5 % on a machine with one)
- * and at most 50 %. */
-double budget_default_one_cpu_share(long cpus);
-
 /* Sets the limits; nothing is measured yet, at full detail. `levels`: of pipeline_detail_levels. */
 void budget_init(struct budget *b, double one_cpu_share_allowed, uint64_t memory_bytes_allowed, unsigned levels);
 

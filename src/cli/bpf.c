@@ -1,11 +1,11 @@
 /* `sonde bpf`: run count and run time of every BPF program on this machine, and with --lines the CPU samples by source
  * line. Reads the kernel's statistics; needs no agent. */
 #include "base/clock.h"
+#include "base/file_part.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/bpf_lines.h"
 #include "cli/end_signals.h"
-#include "cli/file_part.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
 #include "cli/table_cell.h"

@@ -1,10 +1,10 @@
 /* `sonde diff`: compares two profiles, read from files or from time windows of a running agent, and prints the changes
  * as text, as folded stacks or as a differential flame graph. */
+#include "base/file_part.h"
 #include "base/log.h"
-#include "cli/agent_window.h"
-#include "cli/file_part.h"
 #include "cli/output.h"
 #include "cli/subcommands.h"
+#include "client/agent_window.h"
 #include "export/diff_html.h"
 #include "export/diff_text.h"
 #include "import/pprof_file.h"

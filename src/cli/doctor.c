@@ -6,11 +6,11 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "cli/agent_client.h"
 #include "cli/coverage_text.h"
 #include "cli/observe.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
+#include "client/agent_client.h"
 #include "export/coverage_json.h"
 
 #include <errno.h>

@@ -4,13 +4,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/end_signals.h"
-#include "cli/io_coverage.h"
-#include "cli/io_details.h"
 #include "cli/io_report.h"
-#include "cli/io_rows.h"
 #include "cli/io_text.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
+#include "io_report/io_coverage.h"
+#include "io_report/io_details.h"
+#include "io_report/io_rows.h"
 #include "sources/attach/pid_namespace.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/buf.h"
-#include "cli/io_details.h"
-#include "cli/io_rows.h"
+#include "io_report/io_details.h"
+#include "io_report/io_rows.h"
 #include "model/coverage.h"
 
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /* See observe.h: a pipeline with the signals that requests need. */
 #include "cli/observe.h"
 
-#include "agent/loop.h"
-#include "agent/pipeline.h"
 #include "aggregate/opaque_ports.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/privileges.h"
+#include "pipeline/loop.h"
+#include "pipeline/pipeline.h"
 
 struct observation {
     struct requests *requests;

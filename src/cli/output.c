@@ -2,8 +2,8 @@
 #include "cli/output.h"
 
 #include "base/cleanup.h"
+#include "base/file_part.h"
 #include "base/log.h"
-#include "cli/file_part.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * /proc and the mapped files only; needs no agent. */
 #include "cli/probes.h"
 #include "base/buf.h"
+#include "base/file_part.h"
 #include "base/log.h"
-#include "cli/file_part.h"
 #include "cli/subcommands.h"
 #include "cli/table_cell.h"
 #include "resolve/usdt/usdt_processes.h"

@@ -5,11 +5,11 @@
  * is scanned again. Firings before that scan are not seen. */
 #include "cli/probes.h"
 
+#include "aggregate/usdt_counts.h"
 #include "base/clock.h"
+#include "base/file_part.h"
 #include "base/log.h"
-#include "cli/file_part.h"
-#include "cli/usdt_arguments.h"
-#include "cli/usdt_counts.h"
+#include "resolve/usdt/usdt_arguments.h"
 #include "signals/signals.h"
 #include "sources/usdt/usdt_watch.h"
 

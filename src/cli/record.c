@@ -1,14 +1,11 @@
 /* `sonde record`: records one profile of the node, of processes, of containers or of a command into a file. The suffix
  * of the file's name selects the format. */
-#include "agent/loop.h"
-#include "agent/memory.h"
-#include "agent/pipeline.h"
 #include "base/buf.h"
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
 #include "base/units.h"
-#include "cli/child.h"
 #include "cli/output.h"
 #include "cli/privileges.h"
 #include "cli/record_args.h"
@@ -17,8 +14,11 @@
 #include "cli/record_lines.h"
 #include "cli/record_pods.h"
 #include "cli/subcommands.h"
+#include "config/memory.h"
 #include "export/export.h"
 #include "model/profile.h"
+#include "pipeline/loop.h"
+#include "pipeline/pipeline.h"
 #include "resolve/interpreter/interpreters.h"
 
 #include <errno.h>

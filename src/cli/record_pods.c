@@ -2,9 +2,9 @@
  * its containers, so only pods have to be followed, not containers. */
 #include "cli/record_pods.h"
 
-#include "agent/cri.h"
-#include "agent/pipeline.h"
 #include "base/log.h"
+#include "pipeline/cri.h"
+#include "pipeline/pipeline.h"
 #include "resolve/process/pods.h"
 #include "sources/sampling/cgroup_search.h"
 

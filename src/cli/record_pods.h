@@ -1,5 +1,5 @@
 /* Pods that `sonde record` selects by name or by label: resolves them to cgroups at the start, and follows pods that
- * start and end during the recording. The container runtime lists the pods (agent/cri.h); the BPF programs filter by
+ * start and end during the recording. The container runtime lists the pods (pipeline/cri.h); the BPF programs filter by
  * cgroup. Errors are logged. */
 #pragma once
 

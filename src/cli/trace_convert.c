@@ -2,9 +2,9 @@
  * spans back to Triton's JSON. The latter reads all input first, as the spans of a request may be anywhere in it. The
  * output file is replaced atomically. */
 #include "base/clock.h"
+#include "base/file_part.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
 #include "cli/trace_progress.h"

@@ -1,7 +1,7 @@
 /* `sonde trace show`: prints one request with all its spans as a text waterfall. */
+#include "base/file_part.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
 #include "trace/aggregate/trace_table.h"

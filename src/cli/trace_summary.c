@@ -2,8 +2,8 @@
  * file to the table of open traces; complete traces go to the sums, the data flow and, with -t, the sorted list. */
 #include "trace/aggregate/trace_summary.h"
 
+#include "base/file_part.h"
 #include "base/log.h"
-#include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
 #include "trace/aggregate/trace_flow.h"

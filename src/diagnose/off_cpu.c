@@ -2,7 +2,7 @@
 #include "diagnose/off_cpu.h"
 
 #include "base/cleanup.h"
-#include "diagnose/syscalls.h"
+#include "diagnose/flight/syscalls.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "diagnose/path_text.h"
+#include "diagnose/path/path_text.h"
 #include "model/request.h"
 #include "model/resource.h"
 

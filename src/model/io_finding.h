@@ -1,4 +1,4 @@
-/* What an I/O report shows that costs time and can be changed: created by diagnose/io_findings.c, written by the
+/* What an I/O report shows that costs time and can be changed: created by diagnose/io/io_findings.c, written by the
  * formats of `sonde io report`. Plain data; strings are static or the report's. */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* What processes did with files between two moments, in the terms of Darshan: the input of the findings and of all
- * formats of `sonde io report`. Plain data; owned, with its strings, by cli/io_report_data.c.
+ * formats of `sonde io report`. Plain data; owned, with its strings, by io_report/io_report_data.c.
  *
  * Times are ns since the start of the report, durations ns, offsets and sizes bytes. */
 #pragma once

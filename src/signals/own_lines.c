@@ -1,8 +1,8 @@
 /* Lines of native frames; see own_lines.h. */
 #include "signals/own_lines.h"
 
-#include "diagnose/code_origin.h"
-#include "diagnose/code_place.h"
+#include "diagnose/code/code_origin.h"
+#include "diagnose/code/code_place.h"
 #include "resolve/lines/native_lines.h"
 
 #include <errno.h>

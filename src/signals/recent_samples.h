@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "diagnose/code_tally.h"
+#include "diagnose/code/code_tally.h"
 #include "model/sample.h"
 
 #include <stdint.h>

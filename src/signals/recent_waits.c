@@ -1,7 +1,7 @@
 /* Rings of waits and of samples, and a table of stacks by name; see recent_waits.h. */
 #include "signals/recent_waits.h"
 
-#include "diagnose/stack_text.h"
+#include "diagnose/code/stack_text.h"
 #include "model/sample.h"
 
 #include <linux/types.h>

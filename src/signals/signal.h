@@ -2,8 +2,9 @@
  * program to finished samples and requests. Its source (sources/source.h) is the kernel side; the functions here
  * consume what the source records, and also what a recording holds.
  *
- * A signal is added by its own files and one line in the table in meson.build. Nothing else in the program names it:
- * settings, metrics, checks of its records and their consumption come from here.
+ * A signal is added by its own files and one line in the table in meson.build. The pipeline names no signal: settings,
+ * metrics, checks of its records and their consumption come from here. The agent, the exporters and the subcommands
+ * know the types of samples (model/sample_type.h) and the requests, but not which program recorded them.
  *
  * All functions are called by the pipeline thread. `self` is what `create` returned. */
 #pragma once

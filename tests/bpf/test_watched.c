@@ -1,8 +1,8 @@
 /* Where processes are selected by PID, lifecycle events of all others cost nothing: their files are not opened, and no
  * state is kept. Children of the selected processes are tracked: those that existed before, and a new one that calls
  * exec(). */
-#include "agent/pipeline.h"
 #include "base/clock.h"
+#include "pipeline/pipeline.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* A synthetic I/O report, for web/tests/io.test.mjs: `fake-io-report text|json|html [hostile]`. 65 processes of a job
  * read one file in small pieces, the first of them at random; one of them writes checkpoints. `hostile`: names have
  * markup. */
-#include "diagnose/io_findings.h"
+#include "diagnose/io/io_findings.h"
 #include "export/io_report_html.h"
 #include "export/io_report_json.h"
 #include "export/io_report_text.h"

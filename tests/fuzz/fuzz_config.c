@@ -1,7 +1,7 @@
 /* A configuration file is either refused with a reason and changes nothing, or accepted whole; then the printed value
  * of each key is a valid value of that key. */
-#include "agent/config.h"
 #include "base/cleanup.h"
+#include "config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

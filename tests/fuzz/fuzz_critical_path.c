@@ -1,8 +1,8 @@
 /* Any window of the flight recorder and any request: the walk ends, its segments cover the request exactly, and so do
  * the segments and components shown of it, within their limits. */
-#include "diagnose/critical_path.h"
-#include "diagnose/flight_index.h"
-#include "diagnose/path_text.h"
+#include "diagnose/flight/flight_index.h"
+#include "diagnose/path/critical_path.h"
+#include "diagnose/path/path_text.h"
 
 #include <linux/types.h>
 
@@ -50,7 +50,11 @@ static uint64_t take_time(const uint8_t *data)
 
 static uint8_t kind_of(uint8_t byte)
 {
-    return byte & 16 ? (byte & 1 ? RECORDER_TASK : byte & 2 ? RECORDER_HELD : byte & 4 ? RECORDER_DISK : RECORDER_FILE) : byte % 8;
+    return byte & 16 ? (byte & 1   ? RECORDER_TASK
+                        : byte & 2 ? RECORDER_HELD
+                        : byte & 4 ? RECORDER_DISK
+                                   : RECORDER_FILE)
+                     : byte % 8;
 }
 
 static size_t take_records(const uint8_t *data, size_t size, struct recorder_record *out)

@@ -1,9 +1,9 @@
 /* A recording with any contents through the whole pipeline: records that the reader accepts are resolved and written
  * without harm, and the replay terminates. */
-#include "agent/pipeline.h"
 #include "base/log.h"
 #include "export/export.h"
 #include "model/profile.h"
+#include "pipeline/pipeline.h"
 
 #include <errno.h>
 #include <stdio.h>

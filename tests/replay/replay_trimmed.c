@@ -4,10 +4,10 @@
  * with losses as comments; and writes to the file PACKETS the exported samples, without kernel frames (their names are
  * today's), of the processes with these names. test_replay.py and test_caches.py compare: a cache saves work and does
  * not change output. */
-#include "agent/pipeline.h"
 #include "export/export.h"
 #include "export/otlp_profiles.h"
 #include "model/profile.h"
+#include "pipeline/pipeline.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -27,7 +27,7 @@ GOOD = {
     "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "src/cli/subcommands.h": "/* verbs */\n",
     "probes/unwind/unwind.h": "/* unwind table */\n", "probes/unwind/step.bpf.h": "/* step */\n", "probes/request/http.bpf.h": "/* http */\n",
     "probes/cpu.bpf.c": '/* cpu */\n#include "probes/unwind/unwind.h"\n#include "probes/unwind/step.bpf.h"\n',
-    "lib/otlp/curl.c": '/* curl */\n#include "curl.h"\n', "lib/otlp/curl.h": "/* curl */\n", "src/agent/send.c": '/* send */\n#include "otlp/curl.h"\n',
+    "lib/otlp/curl.c": '/* curl */\n#include "curl.h"\n', "lib/otlp/curl.h": "/* curl */\n", "src/send/send.c": '/* send */\n#include "otlp/curl.h"\n',
     "lib/otlp/sender.h": "/* sender */\n", "lib/otlp/fields.h": "/* fields */\n", "src/export/spans.c": '/* spans */\n#include "lib/otlp/fields.h"\n',
     "lib/trace/text.h": "/* text */\n", "lib/trace/sink.c": '/* sink */\n#include "../otlp/curl.h"\n',
 }

@@ -1,6 +1,6 @@
 /* The pods of this node and their containers, as reported by its container runtime: parsed once from two CRI replies
  * (runtime.v1.RuntimeService of kubernetes' cri-api), ListPodSandbox and ListContainers, and immutable afterwards.
- * Only configured labels are kept. Pure: the client of the runtime (agent/cri.h) passes the bytes, which are not
+ * Only configured labels are kept. Pure: the client of the runtime (pipeline/cri.h) passes the bytes, which are not
  * trusted.
  *
  * Reference-counted; any thread may read. Bounded: entries past a limit are left out and counted. */

@@ -2,7 +2,7 @@
 #include "signals/io/io_slow_events.h"
 
 #include "base/units.h"
-#include "diagnose/stack_text.h"
+#include "diagnose/code/stack_text.h"
 #include "resolve/sample/samples.h"
 #include "signals/event_rate.h"
 #include "signals/io/io_metrics.h"

@@ -2,8 +2,8 @@
 #include "signals/request/request_paths.h"
 
 #include "base/clock.h"
-#include "diagnose/critical_path.h"
-#include "diagnose/flight_index.h"
+#include "diagnose/flight/flight_index.h"
+#include "diagnose/path/critical_path.h"
 #include "signals/request/route_slowest.h"
 #include "sources/tables/flight_recorder.h"
 

@@ -1,6 +1,7 @@
 /* The budget sheds detail in order while over it, restores it when there is headroom, and never flaps on a single bad
  * second. */
 #include "agent/budget.h"
+#include "config/budget_default.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

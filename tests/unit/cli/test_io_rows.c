@@ -1,5 +1,5 @@
 /* Rows and lists of `sonde io` on a node where processes begin and end all the time. */
-#include "cli/io_rows.h"
+#include "io_report/io_rows.h"
 
 #include "io_fake_source.h"
 

@@ -3,11 +3,11 @@
  * "several" or "unknown" for an owner that is not this request, and "inferred". */
 #pragma once
 
-#include "diagnose/critical_path.h"
+#include "diagnose/path/critical_path.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "diagnose/flight_index.h"
+#include "diagnose/flight/flight_index.h"
 
 #include <linux/types.h>
 

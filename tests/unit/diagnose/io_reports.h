@@ -1,7 +1,7 @@
 /* Reports for tests of I/O findings. Header only: each test is a program of its own. */
 #pragma once
 
-#include "diagnose/io_findings.h"
+#include "diagnose/io/io_findings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

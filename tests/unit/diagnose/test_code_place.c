@@ -1,7 +1,7 @@
 /* Which function of a stack is the user's own, by language; and the words for it. */
-#include "diagnose/code_place.h"
-#include "diagnose/code_tally.h"
-#include "diagnose/stack_text.h"
+#include "diagnose/code/code_place.h"
+#include "diagnose/code/code_tally.h"
+#include "diagnose/code/stack_text.h"
 
 #include "base/cleanup.h"
 

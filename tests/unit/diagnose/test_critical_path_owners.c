@@ -1,7 +1,7 @@
 /* Owners of work: traces whose wake-ups alone would name the wrong thread or request. */
 #include "flight_trace.h"
 
-#include "diagnose/futex_words.h"
+#include "diagnose/flight/futex_words.h"
 
 static void put_client_close(uint64_t us, uint32_t tid, uint64_t socket)
 {

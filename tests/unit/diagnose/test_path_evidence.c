@@ -1,7 +1,7 @@
 /* Evidence of critical paths: files that a disk segment waited for, and who ran while a thread waited for a CPU. */
 #include "flight_trace.h"
 
-#include "diagnose/path_text.h"
+#include "diagnose/path/path_text.h"
 
 #include <stdio.h>
 

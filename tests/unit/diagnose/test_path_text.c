@@ -1,5 +1,5 @@
 /* Words for critical paths, and the shown parts of long paths. */
-#include "diagnose/path_text.h"
+#include "diagnose/path/path_text.h"
 
 #include "base/cleanup.h"
 

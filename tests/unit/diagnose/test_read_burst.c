@@ -1,5 +1,5 @@
 /* The order of handling: an event loop handles requests that it read one after the other. */
-#include "diagnose/read_burst.h"
+#include "diagnose/flight/read_burst.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

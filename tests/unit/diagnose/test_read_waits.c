@@ -1,5 +1,5 @@
 /* Which waits were for reads by other threads. */
-#include "diagnose/read_waits.h"
+#include "diagnose/path/read_waits.h"
 
 #include "flight_trace.h"
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "../../agent/export_metrics.h"
+#include "../../send/export_metrics.h"
 
 #define NAME_BYTES 1024
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "../../agent/export_metrics.h"
+#include "../../send/export_metrics.h"
 #include "../object_by_path.h"
 
 #define SMALLEST 1

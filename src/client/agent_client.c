@@ -1,0 +1,125 @@
+/* HTTP client for a running agent; see agent_client.h. */
+#include "client/agent_client.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "client/agent_reply.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RESPONSE_MAX_BYTES (16 << 20)
+#define PROFILE_MAX_BYTES  (256 << 20)
+#define TIMEOUT_MS         10000
+
+static size_t append_response(char *data, size_t size, size_t count, void *context)
+{
+    return buf_append(context, data, size * count) == 0 ? count : 0;
+}
+
+static int errno_of_curl(CURLcode code)
+{
+    return code == CURLE_OK                   ? 0
+           : code == CURLE_COULDNT_CONNECT    ? -ECONNREFUSED
+           : code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT
+           : code == CURLE_URL_MALFORMAT      ? -EINVAL
+                                              : -EIO;
+}
+
+static int http_get(const char *url, struct buf *ret_body)
+{
+    const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+    if (code != CURLE_OK) {
+        log_warning("libcurl cannot be used, and no agent can be queried without it: %s", curl_easy_strerror(code));
+        return -ENOPKG;
+    }
+    CURL *curl = curl_easy_init();
+    if (!curl)
+        return -ENOMEM;
+    long status = 0;
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* ignores http_proxy: agents are reached directly */
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append_response);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, ret_body);
+    int r = errno_of_curl(curl_easy_perform(curl));
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_cleanup(curl);
+    return r < 0 ? r : status == 200 ? 0 : -EPROTO;
+}
+
+int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,
+                          struct coverage *ret_coverage, struct request ***ret, size_t *ret_count)
+{
+    char url[512];
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu&which=%s", address,
+                 (unsigned long long)seconds, max, request_choice_name(which)) >= (int)sizeof(url))
+        return -EINVAL;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
+    int r = http_get(url, &body);
+    return r < 0 ? r : agent_reply_requests(&body, ret_coverage, ret, ret_count);
+}
+
+int agent_client_routes(const char *address, uint64_t seconds, struct coverage *ret_coverage,
+                        struct request_route **ret, size_t *ret_count)
+{
+    char url[512];
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/routes?seconds=%llu", address, (unsigned long long)seconds) >=
+        (int)sizeof(url))
+        return -EINVAL;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
+    int r = http_get(url, &body);
+    return r < 0 ? r : agent_reply_routes(&body, ret_coverage, ret, ret_count);
+}
+
+/* The texts of a JSON array, separated by "; "; cut at `size`. */
+static void join_texts(const json_t *texts, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < json_array_size(texts) && used < size; i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "; " : "", text ? text : "");
+    }
+}
+
+int agent_client_state(const char *address, struct agent_state *ret)
+{
+    char url[512];
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/status", address) >= (int)sizeof(url))
+        return -EINVAL;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
+    int r = http_get(url, &body);
+    if (r < 0)
+        return r;
+    json_error_t error;
+    json_t *status = json_loadb(body.data ? body.data : "", body.size, 0, &error);
+    const json_t *budget = json_object_get(status, "budget");
+    const char *detail = json_string_value(json_object_get(budget, "detail"));
+    double uptime = json_number_value(json_object_get(status, "uptime_seconds"));
+    if (detail) {
+        snprintf(ret->detail, sizeof(ret->detail), "%s", detail);
+        join_texts(json_object_get(budget, "reduced"), ret->reduced, sizeof(ret->reduced));
+        join_texts(json_object_get(budget, "complete"), ret->complete, sizeof(ret->complete));
+        const char *outlook = json_string_value(json_object_get(budget, "outlook"));
+        snprintf(ret->outlook, sizeof(ret->outlook), "%s", outlook ? outlook : "");
+        ret->now_ms = (uint64_t)json_integer_value(json_object_get(status, "now_ms"));
+        ret->uptime_ns = uptime > 0 && uptime < 1e9 ? (uint64_t)(uptime * 1e9) : 0;
+    }
+    json_decref(status);
+    return detail ? 0 : -EBADMSG;
+}
+
+int agent_client_profile(const char *address, const char *query, struct buf *ret_body)
+{
+    char url[512];
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/profile?%s", address, query) >= (int)sizeof(url))
+        return -EINVAL;
+    ret_body->max_bytes = PROFILE_MAX_BYTES;
+    return http_get(url, ret_body);
+}

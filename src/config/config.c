@@ -1,0 +1,596 @@
+/* The table of keys, and values by key: see config.h. */
+#include "config/config_private.h"
+
+#include "base/address.h"
+#include "base/cleanup.h"
+#include "base/host_name.h"
+#include "base/units.h"
+#include "config/budget_default.h"
+#include "otlp/settings.h"
+#include "otlp/transport.h"
+#include "resolve/process/pods.h"
+#include "sources/sampling/sampling_rules.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHOWN_MAX 60            /* bytes of an invalid value in a message */
+#define NOT_SHOWN "(not shown)" /* shown for a secret; not a valid secret itself */
+
+#define FIELD(f)  offsetof(struct config, f), sizeof(((struct config *)0)->f)
+
+static const struct setting core_keys[] = {
+    {"profile.rate", SETTING_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000",
+     "CPU samples per second and CPU; 0: only where profile.sampling_rules match"},
+    {"profile.sampling_rules", SETTING_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0,
+     "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0",
+     "processes to sample at other rates; the first matching rule applies"},
+    {"budget.one_cpu", SETTING_PERCENT, FIELD(budget_one_cpu_share), 0.0001, 100,
+     "a share of one CPU, 0.01% to 10000%, such as 5%", "CPU limit of Sonde, including its BPF programs"},
+    {"budget.memory", SETTING_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12,
+     "a size of at least 48MiB, such as 64MiB", "memory limit of Sonde, including BPF maps"},
+    {"page.listen", SETTING_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070",
+     "where the page is served"},
+    {"page.allowed_hosts", SETTING_HOSTS, FIELD(page_allowed_hosts), 0, 0,
+     "names or addresses of hosts, each with a port or for any, separated by commas, such as sonde.example.org, localhost:8080, [::1]:8080",
+     "additional host names that browsers may use (reverse proxies)"},
+    {"otlp.profiles_endpoint", SETTING_URL, FIELD(otlp_profiles_endpoint), 0, 0,
+     "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing",
+     "where profiles are sent to, as OTLP"},
+    {"otlp.metrics_endpoint", SETTING_URL, FIELD(otlp_metrics_endpoint), 0, 0,
+     "a URL of http or https, such as http://collector:4318/v1/metrics, or nothing",
+     "where the metrics of /metrics are sent to, as OTLP"},
+    {"otlp.protocol", SETTING_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc",
+     "protocol of the receiver; a gRPC URL has no path: http://collector:4317"},
+    {"otlp.interval", SETTING_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
+     "time span of one exported profile"},
+    {"otlp.metrics_interval", SETTING_INTEGER, FIELD(otlp_metrics_interval_s), 1, 300,
+     "a whole number of seconds, 1 to 300", "time between two exports of metrics"},
+    {"otlp.compression", SETTING_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "compression of packets"},
+    {"otlp.timestamp_resolution", SETTING_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none",
+     "resolution of sample timestamps; none: equal samples are only counted"},
+    {"otlp.system_names", SETTING_BOOL, FIELD(otlp_system_names), 0, 0, "true or false",
+     "also send linker (mangled) names of functions where they differ (C++, Rust)"},
+    {"otlp.timeout", SETTING_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000",
+     "timeout of one attempt to deliver a packet"},
+    {"otlp.headers", SETTING_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded",
+     "HTTP headers sent with each packet; never shown"},
+    {"otlp.certificate", SETTING_TEXT, FIELD(otlp_certificate), 0, 0, "a path",
+     "file of trusted CA certificates, instead of the system's"},
+    {"otlp.client_certificate", SETTING_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path",
+     "file of the client certificate"},
+    {"otlp.client_key", SETTING_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of the client certificate's key"},
+    {"kubernetes.cri_socket", SETTING_TEXT, FIELD(kubernetes_cri_socket), 0, 0, "a path, or nothing",
+     "socket of the container runtime, queried for pod names; nothing: the default paths"},
+    {"kubernetes.pod_labels", SETTING_LABELS, FIELD(kubernetes_pod_labels), 0, 0,
+     "names of labels, 16 at most, of at most 111 bytes each, separated by commas, such as app.kubernetes.io/name,tier",
+     "pod labels to attach to samples"},
+    {"log.level", SETTING_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},
+};
+
+#define CORE_KEYS array_size(core_keys)
+_Static_assert(CORE_KEYS <= 32, "bits of config.inherited");
+
+void config_defaults(struct config *c)
+{
+    *c = (struct config){
+        .profile_rate_hz = CONFIG_RATE_HZ,
+        .budget_one_cpu_share = budget_default_one_cpu_share(sysconf(_SC_NPROCESSORS_ONLN)),
+        .budget_memory_bytes = 64 << 20,
+        .page_listen = "127.0.0.1:7070",
+        .otlp_protocol = "http/protobuf",
+        .otlp_compression = "gzip",
+        .otlp_timestamp_resolution = "1ms",
+        .otlp_system_names = true,
+        .otlp_timeout_ms = OTLP_TIMEOUT_MS,
+        .otlp_interval_s = 60,
+        .otlp_metrics_interval_s = 60,
+        .log_level = "info",
+    };
+    for (size_t i = 0; all_signals[i]; i++) {
+        assert(all_signals[i]->settings_bytes <= SIGNAL_SETTINGS_MAX_BYTES);
+        if (all_signals[i]->settings_bytes)
+            memcpy(c->signals[i], all_signals[i]->defaults, all_signals[i]->settings_bytes);
+    }
+}
+
+/* The keys of signals, which may be hidden, then the keys of the core. False: past the end. */
+static bool raw_key(size_t number, struct config_key *ret)
+{
+    size_t first = 0;
+    for (size_t i = 0; all_signals[i]; i++) {
+        size_t count = 0;
+        while (all_signals[i]->settings && all_signals[i]->settings[count].key)
+            count++;
+        if (number < first + count) {
+            *ret = (struct config_key){&all_signals[i]->settings[number - first], number, i};
+            return true;
+        }
+        first += count;
+    }
+    if (number >= first + CORE_KEYS)
+        return false;
+    *ret = (struct config_key){&core_keys[number - first], number, SIZE_MAX};
+    return true;
+}
+
+static bool is_same_section(const char *a, const char *b)
+{
+    const size_t length = strcspn(a, ".");
+    return length == strcspn(b, ".") && strncmp(a, b, length) == 0;
+}
+
+/* Key number `i` that files may set, where the keys of one section follow each other. */
+static bool listed_key(size_t i, struct config_key *ret)
+{
+    struct config_key first, other;
+    size_t listed = 0;
+    for (size_t n = 0; raw_key(n, &first); n++) {
+        bool is_first = true;
+        for (size_t m = 0; m < n && is_first && raw_key(m, &other); m++)
+            is_first = !is_same_section(other.setting->key, first.setting->key);
+        for (size_t m = n; is_first && raw_key(m, ret); m++)
+            if (is_same_section(ret->setting->key, first.setting->key) && ret->setting->help && listed++ == i)
+                return true;
+    }
+    return false;
+}
+
+bool config_find_key(const char *name, struct config_key *ret)
+{
+    for (size_t i = 0; raw_key(i, ret); i++)
+        if (strcmp(ret->setting->key, name) == 0)
+            return true;
+    return false;
+}
+
+static void *field_of(const struct config *c, const struct config_key *k)
+{
+    return (char *)(k->signal == SIZE_MAX ? (const unsigned char *)c : c->signals[k->signal]) + k->setting->offset;
+}
+
+const void *config_signal(const struct config *c, const struct signal *signal)
+{
+    if (!signal->settings_bytes)
+        return NULL;
+    for (size_t i = 0; c && all_signals[i]; i++)
+        if (all_signals[i] == signal)
+            return c->signals[i];
+    return signal->defaults;
+}
+
+bool config_enables(const struct config *c, const struct signal *signal)
+{
+    const struct signal_settings *settings = config_signal(c, signal);
+    for (const struct signal *const *served = signal->serves; served && *served; served++)
+        if (!config_enables(c, *served))
+            return false;
+    return !settings || settings->enabled;
+}
+
+bool config_samples(const struct config *c)
+{
+    for (size_t i = 0; all_signals[i]; i++)
+        if (all_signals[i]->sample_type && config_enables(c, all_signals[i]))
+            return true;
+    return false;
+}
+
+void config_enable_signals(struct config *c, bool enabled)
+{
+    for (size_t i = 0; all_signals[i]; i++)
+        if (all_signals[i]->settings_bytes)
+            ((struct signal_settings *)(void *)c->signals[i])->enabled = enabled;
+}
+
+static void *known_field(const struct config *c, const char *key, enum setting_type type)
+{
+    struct config_key k;
+    const bool is_known = config_find_key(key, &k);
+    assert(is_known && k.setting->type == type);
+    return is_known ? field_of(c, &k) : NULL;
+}
+
+bool config_bool(const struct config *c, const char *key)
+{
+    return *(const bool *)known_field(c, key, SETTING_BOOL);
+}
+
+void config_put_bool(struct config *c, const char *key, bool value)
+{
+    *(bool *)known_field(c, key, SETTING_BOOL) = value;
+}
+
+void config_put_duration(struct config *c, const char *key, uint64_t value_ns)
+{
+    *(uint64_t *)known_field(c, key, SETTING_DURATION) = value_ns;
+}
+
+/* Whether `value` is one of the words of "a, b, c". */
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t length = strcspn(value, ", ") == strlen(value) ? strlen(value) : 0; /* a single word */
+    for (const char *word = choices; length && (word = strstr(word, value)); word += length)
+        if ((word == choices || word[-1] == ' ') && (word[length] == ',' || word[length] == '\0'))
+            return true;
+    return false;
+}
+
+static bool is_address(const char *value)
+{
+    union address address;
+    socklen_t size;
+    return address_parse(value, &address, &size) == 0;
+}
+
+static bool can_be_a_pod(const struct sampling_rule *t)
+{
+    return t->selector == SAMPLING_RULE_POD_NAME
+               ? pod_choice_check(POD_CHOICE_NAME, t->value)
+               : t->selector != SAMPLING_RULE_POD_LABEL || pod_choice_check(POD_CHOICE_LABELS, t->value);
+}
+
+/* The first invalid rule; NULL: all are valid. */
+static const char *find_bad_sampling_rule(const char *list, int *ret_length)
+{
+    struct sampling_rules rules;
+    const char *bad = NULL;
+    size_t bytes = 0;
+    if (sampling_rules_parse(list, &rules, &bad, &bytes) == 0)
+        for (size_t i = 0; i < rules.count && !bad; i++)
+            if (!can_be_a_pod(&rules.list[i])) {
+                bytes = strlen(rules.list[i].value);
+                bad = strstr(list, rules.list[i].value);
+            }
+    *ret_length = (int)bytes;
+    return bad;
+}
+
+/* The first invalid host name; NULL: all are valid. */
+static const char *find_bad_host(const char *list, int *ret_length)
+{
+    struct host_name host;
+    for (;;) {
+        const char *entry = list + strspn(list, " \t");
+        int r = host_name_next(&list, &host);
+        if (r < 0)
+            *ret_length = (int)strcspn(entry, ",");
+        if (r <= 0)
+            return r < 0 ? entry : NULL;
+    }
+}
+
+static bool is_url(const char *value)
+{
+    const char *host = strncmp(value, "http://", 7) == 0    ? value + 7
+                       : strncmp(value, "https://", 8) == 0 ? value + 8
+                                                            : NULL;
+    if (!host || !*host || strchr("/?#:", *host))
+        return false;
+    for (const char *c = value; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f || *c == '"')
+            return false;
+    return otlp_transport_check_url(value, false, &(const char *){0}) ==
+           0; /* report an unusable URL here, with file and line */
+}
+
+/* Whether the value can be written between quotes on one line of YAML. */
+static bool is_plain(const char *value)
+{
+    for (; *value; value++)
+        if ((unsigned char)*value < ' ' || *value == 0x7f || *value == '"' || *value == '\\')
+            return false;
+    return true;
+}
+
+/* Whether the value is free text, limited by the field size. */
+static bool is_text(const struct setting *k)
+{
+    return k->type == SETTING_ADDRESS || k->type == SETTING_HOSTS || k->type == SETTING_SAMPLING_RULES ||
+           k->type == SETTING_URL || k->type == SETTING_TEXT || k->type == SETTING_SECRET || k->type == SETTING_LABELS;
+}
+
+static bool set_key(struct config *c, const struct config_key *key, const char *value)
+{
+    const struct setting *k = key->setting;
+    void *field = field_of(c, key);
+    switch (k->type) {
+    case SETTING_BOOL:
+        *(bool *)field = strcmp(value, "true") == 0;
+        return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+    case SETTING_INTEGER:
+        return units_parse_integer(value, (int64_t)k->min, (int64_t)k->max, field) == 0;
+    case SETTING_PERCENT:
+        return units_parse_percent(value, field) == 0 && *(double *)field >= k->min && *(double *)field <= k->max;
+    case SETTING_SIZE: {
+        uint64_t *bytes = field;
+        return units_parse_size_bytes(value, bytes) == 0 && *bytes >= (uint64_t)k->min && *bytes <= (uint64_t)k->max;
+    }
+    case SETTING_DURATION: {
+        uint64_t *ns = field;
+        return units_parse_duration_ns(value, ns) == 0 && *ns >= (uint64_t)k->min && *ns <= (uint64_t)k->max;
+    }
+    case SETTING_CHOICE:
+    case SETTING_ADDRESS:
+    case SETTING_HOSTS:
+    case SETTING_URL:
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+    case SETTING_SAMPLING_RULES:
+    case SETTING_LABELS:
+        if (k->type == SETTING_LABELS && !pods_check_keys(value))
+            return false;
+        if (k->type == SETTING_URL && value[0] && !is_url(value))
+            return false;
+        if ((k->type == SETTING_TEXT || k->type == SETTING_SECRET || k->type == SETTING_SAMPLING_RULES) &&
+            !is_plain(value))
+            return false;
+        if (k->type == SETTING_SECRET && strcmp(value, NOT_SHOWN) == 0)
+            return false;
+        if (k->type == SETTING_CHOICE && !is_choice(k->allowed, value))
+            return false;
+        if (k->type == SETTING_ADDRESS && !is_address(value))
+            return false;
+        if (k->type == SETTING_HOSTS && find_bad_host(value, &(int){0}))
+            return false;
+        if (k->type == SETTING_SAMPLING_RULES && find_bad_sampling_rule(value, &(int){0}))
+            return false;
+        memcpy(field, value, strlen(value) + 1);
+        return true;
+    }
+    return false;
+}
+
+void config_list_keys(const char *prefix, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    struct config_key k;
+    for (size_t i = 0; listed_key(i, &k); i++)
+        if (strncmp(k.setting->key, prefix, strlen(prefix)) == 0 && used < size)
+            used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", k.setting->key);
+}
+
+static void drop_inherited(struct config *c)
+{
+    struct config defaults;
+    config_defaults(&defaults);
+    for (size_t i = 0; i < CORE_KEYS; i++)
+        if (c->inherited >> i & 1)
+            memcpy((char *)c + core_keys[i].offset, (char *)&defaults + core_keys[i].offset, core_keys[i].size);
+    c->inherited = 0;
+}
+
+/* Keys that were replaced, and what to write instead. */
+static const struct {
+    const char *key, *instead;
+} replaced_keys[] = {
+    {"budget.cpu", "was a share of all CPUs; set budget.one_cpu, a share of one CPU, instead (on N CPUs, N times the "
+                   "value)"},
+};
+
+static const char *find_replacement(const char *key)
+{
+    for (size_t i = 0; i < array_size(replaced_keys); i++)
+        if (strcmp(replaced_keys[i].key, key) == 0)
+            return replaced_keys[i].instead;
+    return NULL;
+}
+
+int config_set_value(struct config *c, const char *where, const char *name, const char *value,
+                     char error[CONFIG_ERROR_BYTES])
+{
+    struct config_key key;
+    if (!config_find_key(name, &key) || !key.setting->help) {
+        const char *instead = find_replacement(name);
+        char known[CONFIG_KNOWN_BYTES];
+        config_list_keys("", known, sizeof(known));
+        if (instead)
+            snprintf(error, CONFIG_ERROR_BYTES, "%s: %s %s", where, name, instead);
+        else
+            snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
+        return -EINVAL;
+    }
+    const struct setting *k = key.setting;
+    if (is_text(k) && strlen(value) >= k->size) {
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are too many; allowed: %zu", where, name, strlen(value),
+                 k->size - 1);
+        return -EINVAL;
+    }
+    if (!set_key(c, &key, value) && (k->type == SETTING_SECRET || k->type == SETTING_URL)) {
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: the value is not allowed; allowed: %s", where, name, k->allowed);
+        return -EINVAL;
+    }
+    if (!set_key(c, &key, value)) {
+        int length = SHOWN_MAX;
+        const char *bad = k->type == SETTING_HOSTS            ? find_bad_host(value, &length)
+                          : k->type == SETTING_SAMPLING_RULES ? find_bad_sampling_rule(value, &length)
+                                                              : NULL;
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.*s' is not allowed; allowed: %s", where, name,
+                 length < SHOWN_MAX ? length : SHOWN_MAX, bad ? bad : value, k->allowed);
+        return -EINVAL;
+    }
+    if (key.signal == SIZE_MAX)
+        c->inherited &= ~(1u << (k - core_keys));
+    if (k->type == SETTING_URL)
+        drop_inherited(c);
+    return 0;
+}
+
+uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *ret)
+{
+    const char *bad;
+    size_t bytes;
+    (void)sampling_rules_parse(c->profile_sampling_rules, ret, &bad, &bytes); /* validated when it was set */
+    return sampling_rules_clock_hz(ret, (uint32_t)c->profile_rate_hz);
+}
+
+int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES])
+{
+    struct sampling_rules rules;
+    config_sampling_rules(c, &rules);
+    snprintf(ret, CONFIG_POD_LABELS_BYTES, "%s", c->kubernetes_pod_labels);
+    for (size_t i = 0; i < rules.count; i++)
+        if (rules.list[i].selector == SAMPLING_RULE_POD_LABEL &&
+            !pod_choice_add_keys(rules.list[i].value, ret, CONFIG_POD_LABELS_BYTES))
+            return -E2BIG;
+    return 0;
+}
+
+bool config_is_grpc(const struct config *c)
+{
+    return strcmp(c->otlp_protocol, "grpc") == 0;
+}
+
+/* Powers of two, because their multiples have zero low-order bytes (compressible), unlike multiples of 10^6. */
+bool config_timestamp_step(const struct config *c, uint64_t *ret_ns)
+{
+    static const struct {
+        const char *name;
+        uint64_t step_ns;
+    } steps[] = {{"exact", 0}, {"1ms", 1ull << 20}, {"17ms", 1ull << 24}, {"1s", 1ull << 30}};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (strcmp(c->otlp_timestamp_resolution, steps[i].name) == 0) {
+            *ret_ns = steps[i].step_ns;
+            return true;
+        }
+    return false;
+}
+
+/* The variable that otlp_settings_read used: the one of profiles, or the one of all signals. */
+static void name_variable(char ret[64], const char *name)
+{
+    snprintf(ret, 64, "OTEL_EXPORTER_OTLP_PROFILES_%s", name);
+    const char *value = getenv(ret);
+    if (!value || !*value)
+        snprintf(ret, 64, "OTEL_EXPORTER_OTLP_%s", name);
+}
+
+static void set_from_environment(struct config *c, const char *variable, const char *name, const char *value,
+                                 char *error)
+{
+    char where[64];
+    name_variable(where, variable);
+    if (value[0] && config_set_value(c, where, name, value, error) < 0)
+        c->otlp_profiles_endpoint[0] =
+            '\0'; /* a partial configuration could send data to the wrong place or with the wrong identity */
+}
+
+/* Credentials belong to the environment's endpoint only; without that endpoint they are ignored and not validated. */
+static void inherit(struct config *c, const char *variable, const char *name, const char *value, char *error)
+{
+    if (!c->otlp_profiles_endpoint[0])
+        return;
+    set_from_environment(c, variable, name, value, error);
+    struct config_key key;
+    if (config_find_key(name, &key))
+        c->inherited |= 1u << (key.setting - core_keys);
+}
+
+/* Disables an endpoint that the protocol cannot use and reports why: a URL valid for HTTP may be invalid for gRPC. */
+static void check_environment_endpoint(struct config *c, char *error)
+{
+    char where[64];
+    const char *why = "";
+    if (!c->otlp_profiles_endpoint[0] ||
+        otlp_transport_check_url(c->otlp_profiles_endpoint, config_is_grpc(c), &why) == 0)
+        return;
+    name_variable(where, "ENDPOINT");
+    snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", where, why);
+    c->otlp_profiles_endpoint[0] = '\0';
+}
+
+void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES])
+{
+    struct otlp_settings s;
+    error[0] = '\0';
+    if (otlp_settings_read(&s, OTLP_SIGNAL_PROFILES) < 0) {
+        snprintf(error, CONFIG_ERROR_BYTES, "OTEL_EXPORTER_OTLP_...: out of memory");
+    } else {
+        set_from_environment(c, "ENDPOINT", "otlp.profiles_endpoint", s.endpoint, error);
+        inherit(c, "PROTOCOL", "otlp.protocol", s.protocol == OTLP_GRPC ? "grpc" : "http/protobuf", error);
+        check_environment_endpoint(c, error);
+        inherit(c, "HEADERS", "otlp.headers", s.headers, error);
+        inherit(c, "CLIENT_CERTIFICATE", "otlp.client_certificate", s.client_certificate, error);
+        inherit(c, "CLIENT_KEY", "otlp.client_key", s.client_key, error);
+        set_from_environment(c, "CERTIFICATE", "otlp.certificate", s.certificate, error);
+        set_from_environment(c, "COMPRESSION", "otlp.compression", s.uncompressed ? "none" : "", error);
+        c->otlp_timeout_ms = s.timeout_ms;
+        if (!c->otlp_profiles_endpoint[0])
+            drop_inherited(c);
+    }
+    otlp_settings_free(&s);
+}
+
+int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES])
+{
+    char name[64];
+    const char *equals = strchr(assignment, '=');
+    if (!equals || (size_t)(equals - assignment) >= sizeof(name)) {
+        snprintf(error, CONFIG_ERROR_BYTES, "--set: '%.60s' is not KEY=VALUE", assignment);
+        return -EINVAL;
+    }
+    memcpy(name, assignment, equals - assignment);
+    name[equals - assignment] = '\0';
+    struct config copy = *c;
+    int r = config_set_value(&copy, "--set", name, equals + 1, error);
+    if (r == 0)
+        *c = copy;
+    return r;
+}
+
+/* In the largest unit that units_parse_duration_ns reads back to exactly `ns`, but no larger than milliseconds. */
+static void put_duration(uint64_t ns, char *ret, size_t size)
+{
+    const char *unit = ns % 1000 ? "ns" : ns % 1000000 ? "us" : "ms";
+    const uint64_t unit_ns = ns % 1000 ? 1 : ns % 1000000 ? 1000 : 1000000;
+    snprintf(ret, size, "%llu%s", (unsigned long long)(ns / unit_ns), unit);
+}
+
+bool config_describe(const struct config *c, size_t i, struct config_key_description *ret)
+{
+    struct config_key key;
+    if (!listed_key(i, &key))
+        return false;
+    const struct setting *k = key.setting;
+    const void *field = field_of(c, &key);
+    *ret = (struct config_key_description){.key = k->key, .allowed = k->allowed, .help = k->help};
+    switch (k->type) {
+    case SETTING_BOOL:
+        snprintf(ret->value, sizeof(ret->value), "%s", *(const bool *)field ? "true" : "false");
+        break;
+    case SETTING_INTEGER:
+        snprintf(ret->value, sizeof(ret->value), "%lld", (long long)*(const int64_t *)field);
+        break;
+    case SETTING_PERCENT:
+        snprintf(ret->value, sizeof(ret->value), "%g%%", *(const double *)field * 100);
+        break;
+    case SETTING_SIZE:
+        snprintf(ret->value, sizeof(ret->value), "%lluMiB", (unsigned long long)(*(const uint64_t *)field >> 20));
+        break;
+    case SETTING_DURATION:
+        put_duration(*(const uint64_t *)field, ret->value, sizeof(ret->value));
+        break;
+    case SETTING_ADDRESS:
+    case SETTING_HOSTS:
+    case SETTING_CHOICE:
+    case SETTING_TEXT:
+    case SETTING_SAMPLING_RULES:
+    case SETTING_LABELS:
+        snprintf(ret->value, sizeof(ret->value), "%s", (const char *)field);
+        break;
+    case SETTING_URL:
+        otlp_url_shown(field, ret->value);
+        ret->is_cut = strcmp(ret->value, field) != 0;
+        break;
+    case SETTING_SECRET:
+        ret->is_cut = *(const char *)field;
+        snprintf(ret->value, sizeof(ret->value), "%s", ret->is_cut ? NOT_SHOWN : "");
+        break;
+    }
+    return true;
+}

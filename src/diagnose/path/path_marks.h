@@ -1,0 +1,22 @@
+/* What a walk does where the thread read something, or turned to the request from other work: from when had the request
+ * been ready, and where does the walk go on? Private to critical_path.c. */
+#pragma once
+
+#include "diagnose/path/path_walk.h"
+
+/* Until w->t the request was ready since `w->finished`. */
+void path_mark_finished(struct path_walk *w);
+/* The request was read at w->t: until then its bytes waited in the socket. */
+void path_mark_read(struct path_walk *w);
+/* The thread read something else from socket `cookie` at w->t_ns. The request had waited for this data. The thread's
+ * next work for the request ended at `answer_ns`. */
+void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns);
+/* Whether thread `tid` of an event loop's pool, when it let the loop know at `t_ns`, had finished a job of another
+ * request: of a task that is known, or a job that it began before the request. */
+bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* Whether all that was read from socket `cookie` at `t_ns` was for tasks of other requests. */
+bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns);
+/* What made the request ready is this arrival: goes on where that came from. */
+void path_mark_arrival(struct path_walk *w, const struct recorder_record *arrival);
+/* At w->t the thread turned from another request or, `is_end`, an earlier piece of work to this request. */
+void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns);

@@ -1,0 +1,12 @@
+/* Which socket a thread waited for, and what TCP had to do on it meanwhile. Pure. */
+#pragma once
+
+#include "diagnose/flight/flight_index.h"
+
+/* The cookie of the socket that the system call of `left`, a wait that ended at `end`, was about: the thread's next
+ * receive or send, or the connect before. 0: not known. */
+uint64_t path_socket_of_wait(const struct flight_list *thread, const struct recorder_record *left, uint64_t end_ns);
+
+/* How many segments TCP sent again on this socket in [from, to). */
+uint32_t path_socket_retransmissions(const struct flight_index *index, uint64_t cookie, uint64_t from_ns,
+                                     uint64_t to_ns);

@@ -1,0 +1,135 @@
+/* The waits of a request's task; see path_task.h. */
+#include "diagnose/path/path_task.h"
+
+#include "diagnose/path/path_marks.h"
+#include "diagnose/path/path_ready.h"
+#include "diagnose/path/task_wait.h"
+
+/* Other tasks sent what this one asked, and read the answer: goes on where that came from. False: no such answer was
+ * read. */
+static bool follow_answer(struct path_walk *w, const struct recorder_record *wait)
+{
+    const struct recorder_record *read =
+        task_answer_find(w->index, w->task_pid, w->subjects[0], wait, w->out->begin_ns, w->t_ns);
+    const struct work_arrivals arrivals =
+        read ? request_work_arrivals(w->index, read->object, read->time_ns) : (struct work_arrivals){0};
+    if (!arrivals.last || arrivals.last->time_ns <= wait->time_ns)
+        return false;
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
+    s.owner = REQUEST_OWNER_UNKNOWN;
+    s.reason = "its goroutine was ready";
+    w->is_inferred = true;
+    path_walk_add(w, read->time_ns, s);
+    w->depth = 0;
+    path_walk_go_to(w, read->tid, read->time_ns);
+    path_ready_add(w, arrivals.last->time_ns, REQUEST_PART_LOOP_BUSY, true, "its answer waited in the socket");
+    path_mark_arrival(w, arrivals.last);
+    return true;
+}
+
+/* Follows task `other`, which the walk's task waited for, on the current thread. */
+static void follow_other(struct path_walk *w, const struct recorder_record *wait, uint64_t other)
+{
+    w->waiting[w->waiting_count++] = (struct path_waiting_task){w->task, wait, w->floor_ns, w->is_inferred};
+    w->floor_ns = wait->time_ns > w->floor_ns ? wait->time_ns : w->floor_ns;
+    w->task = other;
+    w->depth = 0;
+    w->is_inferred = true;
+}
+
+/* Whether the task may have waited for `other`, which ran just before it went on: not for one that serves another
+ * request. */
+static bool can_follow_other(const struct path_walk *w, const struct recorder_record *wait, uint64_t other)
+{
+    return wait->flags == RECORDER_TASK_WAITS_TASK && w->waiting_count < PATH_TASKS_MAX && wait->time_ns < w->t_ns &&
+           !task_serves(w->index, w->task_pid, other, w->subjects[0], wait->time_ns, w->t_ns + 1);
+}
+
+/* The thread that woke the current one to run the task: what that ran then may have let the task go on. */
+static bool follow_waker(struct path_walk *w, const struct recorder_record *wait, uint32_t waker)
+{
+    const struct flight_list *thread = flight_index_thread(w->index, waker);
+    const uint64_t since_ns = thread ? flight_thread_span(thread, w->t_ns).start_ns : 0;
+    const uint64_t from_ns = since_ns > wait->time_ns ? since_ns : wait->time_ns;
+    const struct recorder_record *other =
+        thread && thread->pid == w->task_pid ? task_other_find(w->index, waker, w->task, from_ns, w->t_ns + 1) : NULL;
+    if (!other || !can_follow_other(w, wait, other->object))
+        return false;
+    follow_other(w, wait, other->object);
+    path_walk_go_to(w, waker, w->t_ns);
+    return true;
+}
+
+static void add_wait(struct path_walk *w, const struct recorder_record *wait)
+{
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
+    task_wait_explain(wait, &s);
+    path_walk_add(w, wait->time_ns, s);
+    w->depth = 0;
+    path_walk_go_to(w, wait->tid, wait->time_ns);
+}
+
+static const struct recorder_record *find_wait(const struct path_walk *w)
+{
+    return task_wait_find(w->index, w->task_pid, w->task, w->floor_ns, w->t_ns);
+}
+
+/* What the task did since another one waited for it is not known. */
+static bool skip_to_waiting(struct path_walk *w)
+{
+    if (w->waiting_count == 0)
+        return false;
+    path_walk_add_unattributed(w, w->floor_ns, "its goroutine waited for another one");
+    return true;
+}
+
+bool path_task_follow(struct path_walk *w, uint32_t waker)
+{
+    const struct recorder_record *wait = find_wait(w);
+    if (!wait)
+        return skip_to_waiting(w);
+    if (wait->flags == RECORDER_TASK_WAITS_TASK && (follow_answer(w, wait) || (waker && follow_waker(w, wait, waker))))
+        return true;
+    add_wait(w, wait);
+    return true;
+}
+
+bool path_task_leave(struct path_walk *w, uint64_t from_ns)
+{
+    const uint32_t tid = (uint32_t)w->thread->key;
+    const struct recorder_record *own = w->depth == 0 ? task_own_find(w->index, tid, w->task, from_ns, w->t_ns) : NULL;
+    if (own) { /* it may have waited before that */
+        path_walk_add(w, own->time_ns, path_walk_segment(w->thread, REQUEST_PART_CPU));
+        return true;
+    }
+    const struct recorder_record *wait = w->depth == 0 ? find_wait(w) : NULL;
+    if (w->depth > 0 || (!wait && w->waiting_count == 0))
+        return false;
+    if (wait && wait->time_ns > from_ns)
+        from_ns = wait->time_ns;
+    const struct recorder_record *other = task_other_find(w->index, tid, w->task, from_ns, w->t_ns);
+    if (!other)
+        return false;
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_CPU);
+    s.is_inferred = true;
+    path_walk_add(w, other->time_ns, s);
+    if (!wait)
+        return skip_to_waiting(w);
+    if (wait->flags == RECORDER_TASK_WAITS_TASK && follow_answer(w, wait))
+        return true;
+    if (can_follow_other(w, wait, other->object))
+        follow_other(w, wait, other->object);
+    else
+        add_wait(w, wait);
+    return true;
+}
+
+void path_task_return(struct path_walk *w)
+{
+    const struct path_waiting_task *waiting = &w->waiting[--w->waiting_count];
+    w->task = waiting->task;
+    w->floor_ns = waiting->floor_ns;
+    w->is_inferred = waiting->was_inferred;
+    w->depth = 0;
+    path_walk_go_to(w, waiting->wait->tid, waiting->wait->time_ns);
+}

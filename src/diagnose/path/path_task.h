@@ -1,0 +1,17 @@
+/* What the request's task waited for, in a program that schedules tasks on its threads itself. Private to
+ * critical_path.c. */
+#pragma once
+
+#include "diagnose/path/path_walk.h"
+
+/* The task that the walk follows was last seen waiting before w->t_ns. Goes on at the origin of the awaited event; or
+ * adds the wait, and goes back to the thread that the task had left. `waker`: the thread that ended the wait of the
+ * current thread; 0: no thread. Returns false if the task was not seen waiting. */
+bool path_task_follow(struct path_walk *w, uint32_t waker);
+
+/* The current thread, which runs at w->t, ran another task in [from, w->t): the same since then. False: it did not, or
+ * the task that the walk follows was not seen waiting. */
+bool path_task_leave(struct path_walk *w, uint64_t from_ns);
+
+/* The walk has come to where a task began to wait for the one that it follows: goes on with that one. */
+void path_task_return(struct path_walk *w);

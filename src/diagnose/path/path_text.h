@@ -1,0 +1,71 @@
+/* A critical path in words: its segments and, summed up, its components. Pure, except for the callbacks that look up
+ * names. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "diagnose/code/code_tally.h"
+#include "diagnose/path/path_segments.h"
+#include "model/request.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PATH_THREAD_BYTES     17
+#define PATH_PROCESS_BYTES    40
+#define PATH_DESCRIPTOR_BYTES 64
+#define PATH_PEER_BYTES       64
+
+struct path_file_name {
+    char name[PATH_DESCRIPTOR_BYTES]; /* "weights.bin"; "": it has none, or it is not known */
+    char file_system[16];             /* "ext4"; "": the file is not known */
+};
+
+/* Where a thread waited, and how long of the interval that was asked for. */
+struct path_wait {
+    uint64_t ns;
+    const char *where;  /* stack_text_append_user: " in handle() app.py:12, calling nanosleep"; "": not known */
+    const char *kernel; /* stack_text_append_kernel: ": do_nanosleep < hrtimer_nanosleep"; "": likewise */
+    const char *stack;  /* as of struct request_part */
+};
+
+struct path_names {
+    void *context;
+    /* The name of a thread; "" if it is not known. NULL: never known. */
+    void (*thread)(void *context, uint32_t tid, char out[PATH_THREAD_BYTES]);
+    /* The name of a process, also of one that has exited: "cc1"; of a server that was seen, with its port: "uvicorn
+     * :8100"; "" if it is not known. NULL: never known. */
+    void (*process)(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES]);
+    /* A file by its key (flight_recorder_file). NULL: never known. */
+    void (*file)(void *context, uint64_t key, struct path_file_name *out);
+    /* A block device, by its number in RECORDER_DISK ("nvme0n1"). Leaves `out` as it is if it is not known. NULL: never
+     * known. */
+    void (*device)(void *context, uint32_t device, char *out, size_t size);
+    /* Adds the places where CPU samples found the thread in [from, to) to `tally`. NULL: never known. */
+    void (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally);
+    /* The wait of the thread with the most time in [from, to). Strings are valid until the next call. False: not known.
+     * NULL: never known. */
+    bool (*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);
+    /* What descriptor `fd` of the thread is, by its last component ("weights.bin"); "": not known. NULL: never known.
+     */
+    void (*descriptor)(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
+    /* The address of the other end of a socket, by its cookie ("10.0.0.3:5432"); "": not known. NULL: never known. */
+    void (*peer)(void *context, uint64_t cookie, char out[PATH_PEER_BYTES]);
+};
+
+struct path_text;
+
+/* Of a request that was served last by thread `tid` of process `pid`. `names` is copied; its context is borrowed. The
+ * caller frees `*ret`. -ENOMEM. */
+int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, const struct path_names *names,
+                  struct path_text **ret);
+void path_text_free(struct path_text *text);
+DEFINE_FREEP(path_text)
+
+/* At most REQUEST_SEGMENTS_MAX; where there are more, short neighbours become one, which has the kind with the most of
+ * its time. Valid as long as `text`. */
+const struct request_segment *path_text_segments(const struct path_text *text, size_t *ret_count);
+
+/* Writes the components, longest first: segments that are alike added up, with their number of waits and the stack of
+ * the longest one. Of more than `max`, which must be REQUEST_PART_COUNT at least, the shortest ones become one for each
+ * kind. Strings are valid as long as `text`. At most REQUEST_PARTS_MAX in all have numbers and stacks. -ENOMEM. */
+int path_text_parts(struct path_text *text, size_t max, struct request_part *ret, size_t *ret_count);

@@ -1,0 +1,34 @@
+/* Classifies one wait of a thread: what for, by the system call that it sat in, and what ended it, by its wake-up. */
+#pragma once
+
+#include "diagnose/flight/flight_index.h"
+#include "diagnose/path/path_segments.h"
+
+enum wait_source {
+    WAIT_KNOWN,           /* the segment says what for */
+    WAIT_ENDED_BY_THREAD, /* it waited for the thread that woke it */
+};
+
+/* Sets kind, reason, owner and is_inferred of `segment`; the caller has set its syscall and object from the wait.
+ * `left` is the thread's switch to sleep, `woken` its wake-up; NULL: not known. */
+enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
+                                  struct path_segment *segment);
+
+/* Whether the thread waited for whatever comes next (epoll and its kin), as event loops and idle workers do. */
+bool path_wait_is_for_events(const struct recorder_record *left);
+/* Whether it waited for a lock or another thread: a futex, a lock of a file, a semaphore. */
+bool path_wait_is_for_lock(const struct recorder_record *left);
+
+/* Whether the system call sends, or receives: on a socket, or not. */
+bool path_wait_is_send(int number);
+bool path_wait_is_receive(int number);
+
+/* Whether this wake-up is a signal that a thread sent, as databases do when one process releases what another one
+ * needs.
+ */
+bool path_wait_is_signal(const struct recorder_record *woken);
+/* Whether this wake-up is the creation of a thread. */
+bool path_wait_is_creation(const struct recorder_record *woken);
+
+/* The segment of a runnable thread, as `span` has it. */
+struct path_segment path_run_queue_segment(const struct flight_list *thread, const struct thread_span *span);

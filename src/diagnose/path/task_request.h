@@ -1,0 +1,25 @@
+/* Which request a task of an event loop (asyncio, uvloop) works for: the one whose reply it sends, or the one whose
+ * reply a task sends that waits for it. From RECORDER_TASK. The second is known only from jobs that a thread finishes
+ * for both. Each function returns the request's socket; 0: not known. Pure: reads only the indexed window. */
+#pragma once
+
+#include "diagnose/flight/flight_index.h"
+
+/* The request of the task that thread `tid` ran at `t_ns`, the time of a record that the thread made: of an operation
+ * on a socket, or of waking another thread. */
+uint64_t task_request_of_run(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
+
+/* The record that thread `tid` has finished a job for a task, if the thread has sent no message about anything else
+ * between that record and `t_ns`. NULL: there is no such record. */
+const struct recorder_record *task_job_find(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
+
+/* Returns the request of the task that a thread has finished a job for. `job`: a record of task_job_find. */
+uint64_t task_request_of_job(const struct flight_index *index, const struct recorder_record *job);
+
+/* The request of a task that sent something on socket `cookie` before `t_ns`, after the previous read: a read at `t_ns`
+ * returns the answer. The last task that has a known request. */
+uint64_t task_request_of_question(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);
+
+/* The request of a task that sends something on socket `cookie` at `t_ns` or later, before the next read. The first
+ * task that has a known request. */
+uint64_t task_request_of_sends(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);

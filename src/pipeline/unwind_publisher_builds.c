@@ -1,0 +1,71 @@
+/* Which unwind tables are built, and when; see unwind_publisher.h. */
+#include "pipeline/unwind_publisher_private.h"
+#include "resolve/unwind/unwind_cache.h"
+
+#define RETRY_NS      10000000000ull
+#define BUILD_BYTE_NS 35    /* of cfi_build, for each byte of call frame information */
+#define LOOKUP_NS     15000 /* of one rule in user space */
+/* A table is worth building before its lookups have cost as much: it also saves copies of stacks, and ends deep
+ * stacks, which are not copied completely. */
+#define BUILD_PER_LOOKUP (8 * LOOKUP_NS / BUILD_BYTE_NS)
+
+void unwind_publisher_set_state(struct unwind_publisher *p, struct published_object *o, enum object_state state)
+{
+    p->waiting += (state == OBJECT_WAITING) - (o->state == OBJECT_WAITING);
+    o->state = state;
+}
+
+static void queue_build(struct unwind_publisher *p, struct published_object *o, bool is_outside_share)
+{
+    int fd = object_open(o->object);
+    o->is_outside_share = is_outside_share;
+    const bool is_queued = fd >= 0 && unwind_builder_add(p->builder, o->id, fd);
+    unwind_publisher_set_state(p, o, is_queued ? OBJECT_QUEUED : OBJECT_UNKNOWN);
+    if (!is_queued)
+        unwind_publisher_retry(p, o, RETRY_NS);
+}
+
+void unwind_publisher_build(struct unwind_publisher *p, struct published_object *o, bool is_urgent)
+{
+    if (is_urgent || p->share.of_cpu == 0) {
+        queue_build(p, o, true);
+    } else if (o->state != OBJECT_WAITING) {
+        unwind_publisher_set_state(p, o, OBJECT_WAITING);
+        o->waiting_since_ns = p->now_ns;
+        struct unwind_demand demand;
+        o->first_lookups = unwind_cache_demand(p->cache, o->id, &demand) ? demand.lookups : 0;
+    }
+}
+
+/* Whether the table of `o` is worth building now, and how much: lookups for each byte. While CPU time is saved up,
+ * every mapped object is worth it from its second walk on: the first answer about a new program needs its stacks, but
+ * many programs run once, for less than two samples. */
+static bool is_worth_building(const struct unwind_publisher *p, const struct published_object *o, double *ret_worth)
+{
+    struct unwind_demand demand;
+    if (o->state != OBJECT_WAITING || !o->users || !unwind_cache_demand(p->cache, o->id, &demand))
+        return false;
+    const bool is_proven = p->now_ns - o->waiting_since_ns >= UNWIND_BUILD_AFTER_NS &&
+                           demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
+    *ret_worth = (double)(demand.lookups + 1) / (double)(demand.input_bytes + 1);
+    return is_proven || (demand.lookups > o->first_lookups && cpu_share_is_plentiful(&p->share));
+}
+
+void unwind_publisher_build_next(struct unwind_publisher *p)
+{
+    if (!p->waiting)
+        return;
+    struct unwind_builder_stats stats;
+    unwind_builder_stats(p->builder, &stats);
+    if (stats.queued || !cpu_share_allows(&p->share, p->now_ns))
+        return;
+    struct published_object *best = NULL;
+    double best_worth = 0, worth;
+    for (struct published_object *o = p->objects; o; o = o->hh.next)
+        if (is_worth_building(p, o, &worth) && worth > best_worth) {
+            best = o;
+            best_worth = worth;
+        }
+    if (best)
+        queue_build(p, best, false);
+}
