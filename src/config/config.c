@@ -142,6 +142,8 @@ static bool listed_key(size_t i, struct config_key *ret)
 
 bool config_find_key(const char *name, struct config_key *ret)
 {
+    const struct renamed_key *renamed = config_find_renamed(name);
+    name = renamed ? renamed->name : name;
     for (size_t i = 0; raw_key(i, ret); i++)
         if (strcmp(ret->setting->key, name) == 0)
             return true;
@@ -365,36 +367,20 @@ static void drop_inherited(struct config *c)
     c->inherited = 0;
 }
 
-/* Keys that were replaced, and what to write instead. */
-static const struct {
-    const char *key, *instead;
-} replaced_keys[] = {
-    {"budget.cpu", "was a share of all CPUs; set budget.one_cpu, a share of one CPU, instead (on N CPUs, N times the "
-                   "value)"},
-};
-
-static const char *find_replacement(const char *key)
-{
-    for (size_t i = 0; i < array_size(replaced_keys); i++)
-        if (strcmp(replaced_keys[i].key, key) == 0)
-            return replaced_keys[i].instead;
-    return NULL;
-}
-
 int config_set_value(struct config *c, const char *where, const char *name, const char *value,
                      char error[CONFIG_ERROR_BYTES])
 {
     struct config_key key;
+    char converted[CONFIG_CONVERTED_BYTES];
     if (!config_find_key(name, &key) || !key.setting->help) {
-        const char *instead = find_replacement(name);
         char known[CONFIG_KNOWN_BYTES];
         config_list_keys("", known, sizeof(known));
-        if (instead)
-            snprintf(error, CONFIG_ERROR_BYTES, "%s: %s %s", where, name, instead);
-        else
-            snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
         return -EINVAL;
     }
+    const struct renamed_key *renamed = config_find_renamed(name);
+    if (renamed)
+        value = config_convert_renamed(renamed, where, value, converted);
     const struct setting *k = key.setting;
     if (is_text(k) && strlen(value) >= k->size) {
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are too many; allowed: %zu", where, name, strlen(value),

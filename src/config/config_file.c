@@ -70,7 +70,7 @@ static int read_mapping_start(struct reader *r, const yaml_event_t *event)
         char known[CONFIG_KNOWN_BYTES], prefix[80];
         snprintf(prefix, sizeof(prefix), "%s.", r->key);
         config_list_keys(prefix, known, sizeof(known));
-        if (!known[0]) {
+        if (!known[0] && !config_has_renamed(prefix)) {
             config_list_keys("", known, sizeof(known));
             snprintf(r->error, CONFIG_ERROR_BYTES, "%s:%zu: unknown section '%s'; known keys: %s", r->path,
                      r->key_line + 1, r->key, known);

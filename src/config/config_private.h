@@ -11,9 +11,27 @@ struct config_key {
     size_t signal; /* index in all_signals[]; SIZE_MAX: a key of the core */
 };
 
-/* False: unknown. */
+/* Finds a key by its name or by a name that it had before (config_renamed.c). False: unknown. */
 bool config_find_key(const char *name, struct config_key *ret);
 
 #define CONFIG_KNOWN_BYTES 768 /* of the names of all keys */
 /* Lists the keys that begin with `prefix`, as "a, b, c". */
 void config_list_keys(const char *prefix, char *out, size_t size);
+
+/* A former name of a key. It is accepted, with a warning, until the release `until`. */
+struct renamed_key {
+    const char *former, *name, *until;
+    const char *change;        /* how the meaning of the value changed, for the warning; "": it did not */
+    bool is_share_of_all_cpus; /* the value was a share of all CPUs, and is a share of one now */
+};
+
+/* NULL: `name` is not a former name. */
+const struct renamed_key *config_find_renamed(const char *name);
+/* Whether a former name begins with `prefix`. */
+bool config_has_renamed(const char *prefix);
+
+#define CONFIG_CONVERTED_BYTES 32
+/* Logs a warning that names `where`, both names and the value to write. Returns the value under the new name: `value`,
+ * or `converted`, which is written. A value that cannot be converted is returned unchanged, for the error message. */
+const char *config_convert_renamed(const struct renamed_key *key, const char *where, const char *value,
+                                   char converted[CONFIG_CONVERTED_BYTES]);
