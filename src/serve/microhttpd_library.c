@@ -1,7 +1,7 @@
 /* Loads libmicrohttpd with dlopen when a page is started. Only `sonde up` and `sonde agent` need it, and linking it
  * would load GnuTLS and its dependencies on every start (2 ms of CPU). As with libcurl (lib/otlp/curl_library.c),
- * hidden functions of the same names forward their arguments. MHD_start_daemon loads the library; the other functions
- * need a daemon or a connection, and so cannot be called earlier. The library stays loaded. */
+ * hidden functions of the same names forward their arguments. MHD_start_daemon and MHD_get_version load the library;
+ * the other functions need a daemon or a connection, and so cannot be called earlier. The library stays loaded. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
@@ -40,6 +40,7 @@
 
 static struct {
     __typeof__(&MHD_start_daemon_va) MHD_start_daemon_va;
+    __typeof__(&MHD_get_version) MHD_get_version;
 #define MEMBER(type, name, ...) __typeof__(&name) name;
     FORWARDED(MEMBER)
 } library;
@@ -53,18 +54,30 @@ static bool load_symbol(void *handle, const char *name, void *ret_function)
 static void load_library(void)
 {
     void *handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    is_loaded = handle && load_symbol(handle, "MHD_start_daemon_va", &library.MHD_start_daemon_va);
+    is_loaded = handle && load_symbol(handle, "MHD_start_daemon_va", &library.MHD_start_daemon_va) &&
+                load_symbol(handle, "MHD_get_version", &library.MHD_get_version);
 #define FIND(type, name, ...) is_loaded = is_loaded && load_symbol(handle, #name, &library.name);
     FORWARDED(FIND)
+}
+
+static bool ensure_loaded(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_library);
+    return is_loaded;
+}
+
+/* NULL: the library is missing or too old. */
+const char *MHD_get_version(void)
+{
+    return ensure_loaded() ? library.MHD_get_version() : NULL;
 }
 
 /* NULL with errno ENOPKG: the library is missing or too old. */
 struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPolicyCallback accept,
                                     void *accept_context, MHD_AccessHandlerCallback handle, void *handle_context, ...)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load_library);
-    if (!is_loaded) {
+    if (!ensure_loaded()) {
         errno = ENOPKG;
         return NULL;
     }

@@ -55,6 +55,8 @@ struct page_data {
     int (*status)(void *context, char **ret_json);
 };
 
+#define PAGE_API_VERSION 1 /* of the paths below /api/v1/ */
+
 struct page_options {
     const char *listen;        /* "127.0.0.1:7070" */
     const char *allowed_hosts; /* further names, comma-separated, for reverse proxies; NULL: none */

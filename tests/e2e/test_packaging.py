@@ -1,4 +1,5 @@
-"""Files installed with the binary: completion that covers every subcommand and flag, and a unit file that systemd accepts."""
+"""Files installed with the binary: completion that covers every subcommand and flag, and a unit file that systemd accepts. What `version` prints."""
+import json
 import os
 import re
 import subprocess
@@ -32,7 +33,7 @@ EVENTS = {"page-faults", "minor-faults", "major-faults", "context-switches", "cp
 
 
 def test_bash_completes_subcommands_and_flags(sonde):
-    assert {"up", "agent", "record", "diff", "why", "requests", "io", "trace", "probes", "bpf", "doctor"} <= set(subcommands(sonde)) <= bash_complete(sonde, "")
+    assert {"up", "agent", "record", "diff", "why", "requests", "io", "trace", "probes", "bpf", "doctor", "version"} <= set(subcommands(sonde)) <= bash_complete(sonde, "")
     for subcommand in subcommands(sonde):
         assert flags(sonde, subcommand) <= bash_complete(sonde, subcommand, "--"), subcommand
     assert bash_complete(sonde, "trace", "s") >= {"summary"}
@@ -125,6 +126,22 @@ def test_systemd_accepts_the_unit_file(tmp_path, sonde):
     done = subprocess.run([need_command("systemd-analyze"), "verify", unit], capture_output=True, text=True, timeout=60)
     complaints = [line for line in done.stderr.splitlines() if "sonde.service" in line]
     assert not complaints, done.stderr
+
+
+def test_version_names_formats_and_libraries(sonde, tmp_path):
+    said = json.loads(subprocess.run([sonde, "version", "--json"], capture_output=True, text=True, check=True).stdout)
+    assert f"version: '{said['version']}'" in (TOP / "meson.build").read_text()
+    assert said["revision"] is None or re.fullmatch(r"(\S+-g)?[0-9a-f]{40}(-dirty)?", said["revision"])
+    assert set(said["formats"]) == {"api", "recording", "otlp_profiles"}
+    assert f"/api/v{said['formats']['api']}/" in (TOP / "docs/page.md").read_text()
+    libraries = {library["name"]: library for library in said["libraries"]}
+    assert {name for name, library in libraries.items() if "needed_for" in library} == {"libmicrohttpd", "libcurl", "libdw"}
+    assert all(re.match(r"\d+\.\d+", library["version"]) for library in libraries.values()), libraries
+    text = subprocess.run([sonde, "version"], capture_output=True, text=True, check=True).stdout
+    assert text.startswith(f"sonde {said['version']}\n") and re.search(rf"^  libdw +{libraries['libdw']['version']}$", text, re.M)
+    (tmp_path / "libdw.so.1").touch()  # no ELF file: the loader fails
+    text = subprocess.run([sonde, "version"], capture_output=True, text=True, check=True, env=dict(os.environ, LD_LIBRARY_PATH=str(tmp_path))).stdout
+    assert re.search(r"^  libdw +not installed; needed for source lines", text, re.M), text
 
 
 def test_every_subcommand_has_help(sonde):

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
 
 #define DWARF_LIBRARY_NAME "libdw.so.1"
 
@@ -11,7 +12,7 @@
     each(elf_version) each(dwarf_begin) each(dwarf_end) each(dwarf_setalt) each(dwarf_get_units) each(dwarf_cu_info)   \
         each(dwarf_ranges) each(dwarf_child) each(dwarf_siblingof) each(dwarf_tag) each(dwarf_attr)                    \
             each(dwarf_attr_integrate) each(dwarf_formstring) each(dwarf_formudata) each(dwarf_getsrc_die)             \
-                each(dwarf_lineno) each(dwarf_linesrc) each(dwarf_getsrcfiles) each(dwarf_filesrc)
+                each(dwarf_lineno) each(dwarf_linesrc) each(dwarf_getsrcfiles) each(dwarf_filesrc) each(dwfl_version)
 
 struct dwarf_library {
 #define DWARF_LIBRARY_MEMBER(name) __typeof__(&name) name;

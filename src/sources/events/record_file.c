@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define RECORD_FILE_VERSION 2
-
 struct record_file_head {
     char magic[8];
     uint32_t version;

@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+#define RECORD_FILE_VERSION 2
+
 struct record_writer;
 struct record_reader;
 
