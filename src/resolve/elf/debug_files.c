@@ -5,16 +5,12 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <lzma.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
-#define LINK_BYTES        4096        /* of .gnu_debuglink */
-#define PACKED_MAX        (16u << 20) /* of .gnu_debugdata */
-#define UNPACKED_MAX      (16u << 20)
-#define UNPACK_MEMORY_MAX (34u << 20)  /* xz -8 takes 33 MiB, the usual level 9 MiB */
+#define LINK_BYTES        4096         /* of .gnu_debuglink */
 #define CHECKED_BYTES_MAX (4ull << 30) /* of a debug file whose checksum is computed */
 #define CHECK_PIECE       (256u << 10)
 
@@ -250,67 +246,4 @@ int debug_files_find_alternative(const struct elf_file *file, const char *path, 
             return 0;
     }
     return fetch(search, build_id, ret);
-}
-
-/* Unpacks xz data into `*ret`, growing it as needed; the caller frees it. */
-static int unpack_xz(const void *packed, size_t packed_size, uint8_t **ret, size_t *ret_size)
-{
-    lzma_stream stream = LZMA_STREAM_INIT;
-    if (lzma_stream_decoder(&stream, UNPACK_MEMORY_MAX, 0) != LZMA_OK)
-        return -ENOMEM;
-    _cleanup_free_ uint8_t *data = NULL;
-    size_t size = 0, capacity = 0;
-    int r = 0;
-    stream.next_in = packed;
-    stream.avail_in = packed_size;
-    for (lzma_ret state = LZMA_OK; state != LZMA_STREAM_END;) {
-        if (size == capacity) {
-            capacity = capacity ? capacity * 2 : 256u << 10;
-            uint8_t *grown = capacity <= UNPACKED_MAX ? realloc(data, capacity) : NULL;
-            if (!grown) {
-                r = capacity <= UNPACKED_MAX ? -ENOMEM : -EFBIG;
-                break;
-            }
-            data = grown;
-        }
-        stream.next_out = data + size;
-        stream.avail_out = capacity - size;
-        state = lzma_code(&stream, LZMA_FINISH);
-        size = capacity - stream.avail_out;
-        if (state != LZMA_OK && state != LZMA_STREAM_END) {
-            r = -ENOEXEC;
-            break;
-        }
-    }
-    lzma_end(&stream);
-    if (r < 0)
-        return r;
-    *ret = take_ptr(data);
-    *ret_size = size;
-    return 0;
-}
-
-int debug_files_unpack(const struct elf_file *file, struct elf_file **ret, size_t *ret_bytes)
-{
-    const struct elf_section *section = elf_section(file, ".gnu_debugdata");
-    if (!section)
-        return -ENOENT;
-    _cleanup_free_ void *packed = NULL;
-    _cleanup_free_ uint8_t *data = NULL;
-    size_t packed_size, size;
-    int r = elf_section_data(file, section, PACKED_MAX, &packed, &packed_size);
-    if (r < 0)
-        return r;
-    r = unpack_xz(packed, packed_size, &data, &size);
-    if (r < 0)
-        return r;
-    uint8_t *fitted = realloc(data, size ? size : 1);
-    if (fitted)
-        data = fitted;
-    r = elf_open_memory(data, size, ret);
-    if (r < 0)
-        return r;
-    take_ptr(data);
-    *ret_bytes = size;
-    return 0;
 }

@@ -1,5 +1,5 @@
 /* Finds symbols and DWARF that were stripped from a file: in a separate debug file, found by build ID or by debug
- * link, or packed into the file itself (.gnu_debugdata). A file found is verified by build ID, else by its checksum. */
+ * link. A file found is verified by build ID, else by its checksum. */
 #pragma once
 
 #include "resolve/elf/elf.h"
@@ -44,7 +44,3 @@ bool debug_files_has_dwarf(const struct elf_file *file);
  * distinguishes the two. */
 int debug_files_find_alternative(const struct elf_file *file, const char *path, const struct debug_search *search,
                                  bool *ret_named, struct elf_file **ret);
-
-/* Unpacks the small ELF file in .gnu_debugdata (xz). The caller frees `*ret`. -ENOENT: no such section; -EFBIG: past
- * the size limit. */
-int debug_files_unpack(const struct elf_file *file, struct elf_file **ret, size_t *ret_bytes);

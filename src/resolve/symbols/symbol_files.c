@@ -4,6 +4,7 @@
 #include "resolve/elf/debug_files.h"
 #include "resolve/symbols/go_table.h"
 #include "resolve/symbols/plt.h"
+#include "resolve/symbols/unpacker.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -11,7 +12,8 @@
 #include <string.h>
 
 #define PIECE_BYTES (64u << 10)
-#define RANK_BYTES  80 /* length of names compared to break ties */
+#define PACKED_MAX  (16u << 20) /* of .gnu_debugdata */
+#define RANK_BYTES  80          /* length of names compared to break ties */
 
 enum source_kind { SOURCE_TABLE, SOURCE_PLT, SOURCE_GO };
 
@@ -93,6 +95,26 @@ static void add_go(struct symbol_files *f)
                f->go.count);
 }
 
+/* Opens the small ELF file in .gnu_debugdata. -EAGAIN: it cannot be unpacked at present; 0: also without one. */
+static int open_mini(struct symbol_files *f, struct name_process *unpacker)
+{
+    const struct elf_section *section = elf_section(f->main, ".gnu_debugdata");
+    _cleanup_free_ void *packed = NULL;
+    _cleanup_free_ uint8_t *data = NULL;
+    size_t packed_size, size;
+    if (!section || elf_section_data(f->main, section, PACKED_MAX, &packed, &packed_size) < 0)
+        return 0;
+    const int r = unpacker_unpack(unpacker, packed, packed_size, &data, &size);
+    if (r < 0)
+        return r == -EAGAIN ? r : 0;
+    if (elf_open_memory(data, size, &f->mini) < 0)
+        return 0;
+    take_ptr(data);
+    f->mini_bytes = size;
+    add_table(f, f->mini, ".symtab");
+    return 0;
+}
+
 int symbol_files_open(int fd, const struct symbol_files_options *options, struct symbol_files **ret)
 {
     _cleanup_close_ int own = fd;
@@ -116,8 +138,8 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
             return r;
         if (r == 0)
             has_all = add_table(f, f->debug, ".symtab");
-        else if (debug_files_unpack(f->main, &f->mini, &f->mini_bytes) == 0)
-            add_table(f, f->mini, ".symtab");
+        else if ((r = open_mini(f, options->unpacker)) < 0)
+            return r;
     }
     add_table(f, f->main, ".dynsym");
     add_plt(f);

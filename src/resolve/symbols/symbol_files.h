@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct name_process;
 struct symbol_files;
 
 struct symbol_files_options {
@@ -19,9 +20,11 @@ struct symbol_files_options {
     int (*open_in_own_root)(const void *context, const char *path); /* see debug_files.h */
     int (*open_in_process_root)(const void *context, const char *path);
     const void *context;
+    struct name_process *unpacker; /* borrowed during the call */
 };
 
-/* Always takes `fd`. -ENOEXEC: not an ELF file; -ETIMEDOUT: its file system does not respond at present. */
+/* Always takes `fd`. -ENOEXEC: not an ELF file; -ETIMEDOUT: its file system does not respond at present; -EAGAIN: its
+ * names cannot be searched or unpacked at present. */
 int symbol_files_open(int fd, const struct symbol_files_options *options, struct symbol_files **ret);
 void symbol_files_free(struct symbol_files *f);
 DEFINE_FREEP(symbol_files)

@@ -50,7 +50,7 @@ struct record { /* cached facts about an object */
 
 struct symbols {
     char *debug_root;
-    struct demangler *demangler;
+    struct name_process *names_process;
     char not_demangled[DEMANGLED_MAX + 1]; /* a name and an empty one */
     struct name_cache names;
     size_t index_bytes, index_max_bytes;
@@ -84,7 +84,7 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret)
     s->index_max_bytes = options->cache_bytes / 8 * 5;
     if (!s->debug_root || !s->records)
         return -ENOMEM;
-    int r = demangler_new(&s->demangler);
+    int r = name_process_new(&s->names_process);
     if (r < 0)
         return r;
     r = name_cache_init(&s->names, names_bytes, options->cache_bytes / 4, MANGLED_MAX + DEMANGLED_MAX);
@@ -130,7 +130,7 @@ void symbols_free(struct symbols *s)
     for (size_t i = 0; i < s->record_count; i++)
         record_free(s, s->records[i]);
     free(s->records);
-    demangler_free(s->demangler);
+    name_process_free(s->names_process);
     name_cache_clear(&s->names);
     free(s->debug_root);
     free(s);
@@ -228,7 +228,8 @@ static int record_open(struct symbols *s, struct record *o, const struct object 
                                            .debug_root = s->debug_root,
                                            .open_in_own_root = open_in_own_root,
                                            .open_in_process_root = open_in_process_root,
-                                           .context = object};
+                                           .context = object,
+                                           .unpacker = s->names_process};
     int r = symbol_files_open(fd, &options, &o->files);
     if (r == -ETIMEDOUT)
         object_unreadable(object);
@@ -449,7 +450,7 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
         r = symbol_files_name(o->files, name.source, name.name, mangled, sizeof(mangled));
         if (r < 0)
             return r;
-        if (demangler_demangle(s->demangler, mangled, both) == -EAGAIN) {
+        if (demangler_demangle(s->names_process, mangled, both) == -EAGAIN) {
             demangle_copy(mangled, s->not_demangled);
             s->not_demangled[strlen(s->not_demangled) + 1] = '\0';
             *ret = s->not_demangled;
@@ -525,7 +526,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
 
 void symbols_metrics(const struct symbols *s, struct metric_set *set)
 {
-    demangler_metrics(s->demangler, set);
+    demangler_metrics(s->names_process, set);
     static const char bytes_help[] = "Memory held by a cache.", lookups_help[] = "Lookups in a cache, by outcome.";
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, name_cache_bytes(&s->names),
                METRIC_LABELS({"cache", "symbol_names"}));

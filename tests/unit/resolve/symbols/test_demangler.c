@@ -47,7 +47,7 @@ static void write_endless_rust(char name[NAME_BYTES], unsigned levels)
     snprintf(name + at, NAME_BYTES - at, "E");
 }
 
-static double metric(const struct demangler *d, const char *name)
+static double metric(const struct name_process *d, const char *name)
 {
     struct metric_set *set;
     assert_int_equal(metric_set_new(&set), 0);
@@ -57,7 +57,7 @@ static double metric(const struct demangler *d, const char *name)
     return value;
 }
 
-static void expect_answer(struct demangler *d, const char *name, int result, const char *text)
+static void expect_answer(struct name_process *d, const char *name, int result, const char *text)
 {
     char out[DEMANGLED_MAX];
     assert_int_equal(demangler_demangle(d, name, out), result);
@@ -65,7 +65,7 @@ static void expect_answer(struct demangler *d, const char *name, int result, con
 }
 
 /* Asks until the process is there again after a name that took too long. */
-static void wait_until_answered(struct demangler *d)
+static void wait_until_answered(struct name_process *d)
 {
     char out[DEMANGLED_MAX];
     while (demangler_demangle(d, "_Z1fv", out) == -EAGAIN)
@@ -87,12 +87,12 @@ static pid_t process_of(void)
 
 static int setup(void **state)
 {
-    return demangler_new((struct demangler **)state);
+    return name_process_new((struct name_process **)state);
 }
 
 static int teardown(void **state)
 {
-    demangler_free(*state);
+    name_process_free(*state);
     return 0;
 }
 
@@ -112,7 +112,7 @@ static void test_answers_are_those_of_demangle(void **state)
     assert_true(metric(*state, "sonde_self_names_demangled") >= 4);
 }
 
-static void expect_refused(struct demangler *d, const char *name)
+static void expect_refused(struct name_process *d, const char *name)
 {
     char out[DEMANGLED_MAX], cut[DEMANGLED_MAX];
     const double before = metric(d, "sonde_self_names_refused");
