@@ -141,13 +141,6 @@ static void warn(void *context, const char *text)
         PyErr_WriteUnraisable(NULL); /* warnings are errors here, but the program continues without probes */
 }
 
-PyObject *native_fail(int error, const char *what)
-{
-    if (error == -ENOMEM)
-        return PyErr_NoMemory();
-    return PyErr_Format(PyExc_ValueError, "%s: %s", what, strerror(-error));
-}
-
 static int provider_init(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"name", "directory", NULL};

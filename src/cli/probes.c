@@ -128,18 +128,6 @@ static void put_losses(struct buf *out, const struct usdt_losses *losses)
                losses->refused, losses->unreadable, losses->damaged_notes, losses->left_out);
 }
 
-void probes_warn_losses(const struct usdt_losses *l)
-{
-    if (l->refused)
-        log_warning("probes: %" PRIu64 " processes were skipped: CAP_SYS_PTRACE is missing", l->refused);
-    if (l->unreadable)
-        log_warning("probes: %" PRIu64 " files or processes could not be read", l->unreadable);
-    if (l->damaged_notes)
-        log_warning("probes: %" PRIu64 " malformed probe notes were ignored", l->damaged_notes);
-    if (l->left_out)
-        log_warning("probes: %" PRIu64 " probes or mappings were left out: table full", l->left_out);
-}
-
 static int list_probes(const struct usdt_filter *filter, bool json)
 {
     _cleanup_(usdt_processes_freep) struct usdt_processes *processes = NULL;

@@ -39,8 +39,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH_BYTES    (4 << 20)
-#define EXITED_KEPT_NS (2 * 1000000000ull) /* longer than any record takes from the kernel to the pipeline */
+#define BATCH_BYTES (4 << 20)
 
 /* ---- sources -> batch ---- */
 
@@ -201,32 +200,6 @@ static uint64_t time_reached_ns(const struct pipeline *p)
     return count ? batch_get(p->batch, count - 1)->time_ns : 0;
 }
 
-void pipeline_tell_exited(struct pipeline *p, uint32_t pid, uint32_t tid)
-{
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].self && p->opened[i].signal->exited)
-            p->opened[i].signal->exited(p->opened[i].self, pid, tid);
-}
-
-static void forget_exited(struct pipeline *p, uint64_t now_ns)
-{
-    uint32_t pids[64];
-    size_t count;
-    do {
-        count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids,
-                                array_size(pids));
-        for (size_t i = 0; i < count; i++) {
-            pipeline_tell_exited(p, pids[i], 0);
-            jits_forget(p->jits, pids[i]);
-            if (p->publisher)
-                unwind_publisher_forget(p->publisher, pids[i]);
-            if (p->contexts)
-                thread_contexts_forget(p->contexts, pids[i]);
-            watched_processes_forget(p->watched, pids[i]);
-        }
-    } while (count == array_size(pids));
-}
-
 static void end_turn_of_signals(struct pipeline *p)
 {
     const struct mapped_processes mapped = {p->mapped, p->mapped_count, p->mapped_is_incomplete};
@@ -258,7 +231,7 @@ int pipeline_turn(struct pipeline *p)
     if (p->publisher)
         unwind_publisher_run(p->publisher);
     reemit_missing_code(p);
-    forget_exited(p, time_reached_ns(p));
+    process_events_forget_exited(p, time_reached_ns(p));
     return (int)batch_count(p->batch);
 }
 

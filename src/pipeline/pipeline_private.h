@@ -71,6 +71,3 @@ void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *rep
 int pipeline_open_kernel(struct pipeline *p, const struct pipeline_options *options, struct attach_report *report);
 /* Opens the recording `path` instead. 0, or -errno after logging. */
 int pipeline_open_replay(struct pipeline *p, const char *path);
-
-/* This thread has exited; tid 0: the whole process is gone and forgotten. Passed on to the signals. */
-void pipeline_tell_exited(struct pipeline *p, uint32_t pid, uint32_t tid);

@@ -4,10 +4,13 @@
 #include "pipeline/pipeline_private.h"
 #include "pipeline/thread_contexts.h"
 #include "pipeline/unwind_publisher.h"
+#include "pipeline/watched_processes.h"
+#include "resolve/jit/jit.h"
 #include "resolve/process/processes.h"
 #include "sources/events/batch.h"
 
-#define LOOK_AHEAD_MAX 1024 /* records */
+#define LOOK_AHEAD_MAX 1024                /* records */
+#define EXITED_KEPT_NS (2 * 1000000000ull) /* longer than any record takes from the kernel to the pipeline */
 
 static void note_mapped(struct pipeline *p, uint32_t pid)
 {
@@ -33,12 +36,20 @@ static void prepare_exec(struct pipeline *p, uint32_t pid)
         thread_contexts_forget(p->contexts, pid);
 }
 
+/* Tells the signals that this thread has exited; tid 0: the whole process is gone and forgotten. */
+static void tell_exited(struct pipeline *p, uint32_t pid, uint32_t tid)
+{
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].self && p->opened[i].signal->exited)
+            p->opened[i].signal->exited(p->opened[i].self, pid, tid);
+}
+
 void process_events_take(struct pipeline *p, const struct record_header *record)
 {
     if (record->kind == RECORD_PROCESS_EXEC)
         prepare_exec(p, record->pid);
     if (record->kind == RECORD_PROCESS_EXIT)
-        pipeline_tell_exited(p, record->pid, record->tid);
+        tell_exited(p, record->pid, record->tid);
     processes_apply(p->processes, record);
     p->mapped_is_incomplete |= record->kind == RECORD_PROCESS_LOST;
     if (record->kind == RECORD_PROCESS_MMAP || (record->kind == RECORD_PROCESS_FORK && record->pid == record->tid))
@@ -66,4 +77,23 @@ void process_events_end_turn(struct pipeline *p)
         if (p->contexts)
             thread_contexts_want(p->contexts, process);
     }
+}
+
+void process_events_forget_exited(struct pipeline *p, uint64_t now_ns)
+{
+    uint32_t pids[64];
+    size_t count;
+    do {
+        count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids,
+                                array_size(pids));
+        for (size_t i = 0; i < count; i++) {
+            tell_exited(p, pids[i], 0);
+            jits_forget(p->jits, pids[i]);
+            if (p->publisher)
+                unwind_publisher_forget(p->publisher, pids[i]);
+            if (p->contexts)
+                thread_contexts_forget(p->contexts, pids[i]);
+            watched_processes_forget(p->watched, pids[i]);
+        }
+    } while (count == array_size(pids));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct pipeline;
 struct record_header;
@@ -16,3 +17,6 @@ void process_events_apply_early_mapping(struct pipeline *p, size_t exec);
 
 /* The end of a turn: publishes the processes that mapped code. */
 void process_events_end_turn(struct pipeline *p);
+
+/* Removes the data of processes that exited some seconds before `now_ns`: no record of them can follow. */
+void process_events_forget_exited(struct pipeline *p, uint64_t now_ns);

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/starts_with.h"
 #include "diagnose/code/code_origin.h"
-#include "diagnose/code/stack_text.h"
+#include "diagnose/code/frame_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static bool put_collector(const struct frame *frames, size_t count, char out[COD
     char name[NAME_BYTES];
     for (size_t i = count; i-- > 0;)
         if (is_collector(frames[i].function)) {
-            snprintf(out, CODE_RUNS_BYTES, "garbage collection: %s", stack_text_frame(&frames[i], name, sizeof(name)));
+            snprintf(out, CODE_RUNS_BYTES, "garbage collection: %s", frame_name_text(&frames[i], name, sizeof(name)));
             return true;
         }
     return false;
@@ -101,7 +101,7 @@ static void append_name(const struct frame *f, char *out, size_t size)
 {
     char name[NAME_BYTES];
     const size_t used = strlen(out);
-    stack_text_frame(f, name, sizeof(name));
+    frame_name_text(f, name, sizeof(name));
     snprintf(out + used, size - used, "%s%s", used ? " < " : "", name);
 }
 
@@ -126,7 +126,7 @@ static void put_leaf(const struct frame *frames, size_t own, char out[CODE_RUNS_
 {
     for (size_t i = 0; i < own; i++)
         if (is_code(&frames[i]) && !is_interpreter_loop(frames[i].function)) {
-            stack_text_frame(&frames[i], out, CODE_FUNCTION_BYTES);
+            frame_name_text(&frames[i], out, CODE_FUNCTION_BYTES);
             return;
         }
 }
@@ -180,9 +180,9 @@ static void put_function(const struct frame *f, struct code_place *ret)
 {
     char name[FRAME_TEXT_BYTES];
     const char *slash = strrchr(f->file, '/');
-    stack_text_frame(f, name, sizeof(name));
+    frame_name_text(f, name, sizeof(name));
     code_place_function(name, ret->function);
-    stack_text_printable(slash && slash[1] ? slash + 1 : f->file, ret->file, sizeof(ret->file));
+    frame_name_printable(slash && slash[1] ? slash + 1 : f->file, ret->file, sizeof(ret->file));
     ret->line = f->line;
     ret->is_first_line = f->is_first_line && f->line;
 }

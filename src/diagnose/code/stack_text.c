@@ -2,8 +2,8 @@
 #include "diagnose/code/stack_text.h"
 
 #include "base/starts_with.h"
-#include "base/utf8.h"
 #include "diagnose/code/code_place.h"
+#include "diagnose/code/frame_name.h"
 #include "model/request.h"
 
 #include <stdio.h>
@@ -18,34 +18,6 @@ static void append(char *out, size_t size, const char *text)
 {
     size_t used = strlen(out);
     snprintf(out + used, size - used, "%s", text);
-}
-
-const char *stack_text_printable(const char *text, char *out, size_t size)
-{
-    size_t used = 0;
-    while (*text) {
-        size_t n = utf8_length(text);
-        bool prints = n > 0 && (unsigned char)*text >= 0x20 && *text != 0x7f;
-        if (used + (prints ? n : 1) >= size - 3) {
-            memcpy(out + used, "...", 3);
-            used += 3;
-            break;
-        }
-        if (prints)
-            memcpy(out + used, text, n);
-        else
-            out[used] = '?';
-        used += prints ? n : 1;
-        text += n ? n : 1;
-    }
-    out[used] = 0;
-    return out;
-}
-
-const char *stack_text_frame(const struct frame *f, char *out, size_t size)
-{
-    char text[FRAME_TEXT_BYTES];
-    return stack_text_printable(frame_text(f->kind, f->function, f->mapping, f->address, text), out, size);
 }
 
 /* Frames that say nothing about the program: the C library and the vDSO. */
@@ -126,7 +98,7 @@ void stack_text_append_user(const struct frame *frames, size_t count, char *out,
         if (is_run && shown && !frame_kind_has_lines(frames[i].kind))
             continue;
         append(out, size, shown++ ? " < " : has_place ? "" : " in ");
-        append(out, size, stack_text_frame(&frames[i], text, sizeof(text)));
+        append(out, size, frame_name_text(&frames[i], text, sizeof(text)));
     }
 }
 
@@ -150,7 +122,7 @@ void stack_text_put(struct buf *out, const struct frame *frames, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct frame *f = &frames[i];
         const char *mark = f->kind == FRAME_KERNEL || f->kind == FRAME_BPF ? REQUEST_KERNEL_FRAME : "";
-        stack_text_frame(f, text, sizeof(text) - strlen(mark));
+        frame_name_text(f, text, sizeof(text) - strlen(mark));
         if (out->size + strlen(text) + strlen(mark) + sizeof(STACK_TOO_LONG) + 1 > STACK_MAX) {
             buf_puts(out, "\n" STACK_TOO_LONG);
             return;

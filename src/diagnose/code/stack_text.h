@@ -5,11 +5,6 @@
 #include "base/buf.h"
 #include "model/frame.h"
 
-/* Copy a text, or a frame's name, with unprintable bytes replaced; a text longer than `size` is cut and ends in "...".
- * Return `out`. */
-const char *stack_text_printable(const char *text, char *out, size_t size);
-const char *stack_text_frame(const struct frame *f, char *out, size_t size);
-
 /* Appends " in handle_request() app.py:12, calling nanosleep < sleep_ms": the innermost function of the user's own code
  * with its line, and the functions that it called, leaf first, starting with the function that called the C library. If
  * no line is known, appends the functions that led to the wait: " in nanosleep < sleep_ms < handle_request". For
