@@ -169,7 +169,7 @@ static void test_data_that_end_the_process(void **state)
     assert_int_equal(name_process_begin(p, NAME_TASK_UNPACK, 7, 1000000000), 0);
     assert_int_equal(name_process_send(p, packed, 100, false), 0);
     kill(process_of(), SIGKILL);
-    while (name_process_receive(p, 10, &m) == -EAGAIN)
+    while (name_process_receive(p, 10, &m) != -EPIPE) /* part of the result may arrive first */
         ;
     assert_int_equal(name_process_begin(p, NAME_TASK_UNPACK, 7, 1000000000), -EPERM);
     assert_int_equal(name_process_counts(p, NAME_TASK_UNPACK)->refused, 1);
