@@ -57,6 +57,7 @@ static inline __u32 request_name_pid(__u64 name)
 
 #define REQUEST_PIPELINED  1 /* its line came in with an earlier request's and was not seen */
 #define REQUEST_NO_REPLY   2 /* the connection was closed before any reply */
+#define REQUEST_NOTABLE    4 /* slow for its process, or failed: it has a record without the sample, too */
 
 struct request_record {
     struct record_header h; /* time_ns: when the last byte of the reply seen so far had been sent; tid: of the thread

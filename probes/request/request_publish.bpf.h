@@ -157,12 +157,13 @@ static __always_inline bool is_to_be_recorded(struct request_connection *c, stru
     __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
     if (!c->r.line_bytes && !(c->r.flags & REQUEST_PIPELINED)) /* another protocol since */
         return false;
+    if (!(c->r.flags & REQUEST_NOTABLE) && is_notable(p, duration, c->r.status, now))
+        c->r.flags |= REQUEST_NOTABLE;
     if (recorded) /* it went on after its record */
         return duration >= recorded + (recorded >> 2) || (last && duration > recorded);
-    bool notable = is_notable(p, duration, c->r.status, now);
     if (first)
         c->r.weight = sample_weight(p, c->r.id);
-    if (notable || c->r.weight) {
+    if (c->r.flags & REQUEST_NOTABLE || c->r.weight) {
         if (!first)
             lose_not(REQUEST_LOSS_NOT_DETAILED);
         return true;

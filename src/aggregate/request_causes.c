@@ -2,25 +2,8 @@
 #include "aggregate/request_causes.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Whether the sample shows more requests than were recorded, among those that failed or among those that did not. */
-static bool is_more_than_recorded(const struct caused_request *caused, size_t count, bool is_failed)
-{
-    double recorded = 0, estimate = 0, variance = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct caused_request *a = &caused[i];
-        const double weight = a->entry->weight;
-        if (request_entry_is_failed(a->entry) != is_failed)
-            continue;
-        recorded += a->scale;
-        estimate += weight * a->scale;
-        variance += weight > 1 ? weight * (weight - 1) * a->scale * a->scale : 0;
-    }
-    return estimate - 2 * sqrt(variance) > recorded;
-}
 
 /* What a slow request took longer than usual. */
 static double lost_by(const struct caused_request *a, uint64_t usual_ns)
@@ -121,16 +104,12 @@ static size_t merge_small_causes(struct cause_sum *sums, size_t count)
 
 void request_causes_fill(struct caused_request *caused, size_t count, uint64_t usual_ns, struct request_route *route)
 {
-    const bool is_estimated[2] = {is_more_than_recorded(caused, count, false),
-                                  is_more_than_recorded(caused, count, true)};
     struct cause_sum sums[REQUEST_CAUSES_MAX];
     size_t sum_count = 0;
     for (size_t i = 0; i < count; i++) {
         struct caused_request *a = &caused[i];
-        const bool is_failed = request_entry_is_failed(a->entry);
-        a->stands = a->scale * (is_estimated[is_failed] ? a->entry->weight : 1);
-        if (a->stands > 0)
-            add_to_cause(find_cause(sums, &sum_count, a->entry), a, usual_ns);
+        a->stands = a->scale * (a->entry->is_notable ? 1 : a->entry->weight);
+        add_to_cause(find_cause(sums, &sum_count, a->entry), a, usual_ns);
     }
     qsort(sums, sum_count, sizeof(sums[0]), compare_causes);
     sum_count = merge_small_causes(sums, sum_count);

@@ -17,7 +17,6 @@ struct caused_request {
  * `usual_ns`: the median of the route; 0: not known. Causes are sorted by their time lost; without a median, no time is
  * lost, and they are sorted by the time that their requests took. Small causes are added to the largest of their kind.
  *
- * Every recorded request stands for itself (times its scale), unless the random sample shows that there were more of
- * them than were recorded: by more than twice its standard error. Then those in the sample stand for as many as their
- * weight says, and the others for none. That is decided for the failed requests and for the others separately. */
+ * A notable request (request.is_notable) stands for itself: all of its sort have a record. Any other one is in the
+ * random sample, and stands for as many as its weight says. Both times its scale. */
 void request_causes_fill(struct caused_request *caused, size_t count, uint64_t usual_ns, struct request_route *route);

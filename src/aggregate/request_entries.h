@@ -12,6 +12,7 @@ struct request_entry {
     uint32_t weight; /* in the sample; 0: not in it */
     uint32_t cause;  /* request_cause_key */
     uint16_t status;
+    bool is_notable;     /* request.is_notable */
     uint8_t kind;        /* enum request_part_kind that explains it, when it was added */
     bool is_explained;   /* its components are known */
     bool is_over_budget; /* request.is_over_budget */

@@ -138,6 +138,7 @@ static struct request_entry make_entry(const struct request *r)
                               .duration_ns = r->duration_ns,
                               .weight = r->weight,
                               .status = r->status,
+                              .is_notable = r->is_notable || !r->weight,
                               .is_over_budget = r->is_over_budget};
     e.is_explained = r->segment_count || request_kind_ns(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10;
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
@@ -190,14 +191,14 @@ static void set_cause(struct request_entry *e, const struct request *request, co
     e->cause = request_cause_key(request, kind, request_is_slow(e->duration_ns, usual));
 }
 
-void request_routes_add(struct request_routes *r, const struct request *request)
+uint32_t request_routes_add(struct request_routes *r, const struct request *request)
 {
     struct request_entry e = make_entry(request);
     if (e.end_ns > r->newest_ns)
         r->newest_ns = e.end_ns;
     struct route *route = find_or_add_route(r, request);
     if (!route)
-        return;
+        return 0;
     if (e.end_ns > route->newest_ns)
         route->newest_ns = e.end_ns;
     if (!e.weight || !route->usual.requests || request_is_slow(e.duration_ns, &route->usual))
@@ -211,6 +212,7 @@ void request_routes_add(struct request_routes *r, const struct request *request)
     } else if (!route->usual.requests || request_is_slow(e.duration_ns, &route->usual)) {
         add_entry(&route->slow, &e, REQUEST_ROUTES_SLOW); /* others are slow for their process, not for their route */
     }
+    return e.cause;
 }
 
 /* ---- percentiles ---- */

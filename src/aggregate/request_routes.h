@@ -24,8 +24,9 @@ int request_routes_new(struct request_routes **ret);
 void request_routes_free(struct request_routes *r);
 DEFINE_FREEP(request_routes)
 
-/* Adds a request, or replaces an earlier record of it. Without memory the request is left out. */
-void request_routes_add(struct request_routes *r, const struct request *request);
+/* Adds a request, or replaces an earlier record of it. Without memory the request is left out. Returns its
+ * request_cause_key, compared with the present baseline of its route; 0: it has no route. */
+uint32_t request_routes_add(struct request_routes *r, const struct request *request);
 
 /* Returns the baseline of the route of `request`; zeros if too few requests are known, and for the route "other". */
 struct request_usual request_routes_usual(struct request_routes *r, const struct request *request);

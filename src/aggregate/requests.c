@@ -1,11 +1,10 @@
-/* The slowest requests, in slots of ten seconds by end time (CLOCK_MONOTONIC). A slot is dropped as a whole when it
- * expires. When the memory is full, the largest slot loses a request: the fastest one of its most frequent route, so
- * that a slow service does not displace all others. See requests.h.
+/* The requests of the last minutes, behind one lock; see requests.h.
  *
  * Only slow and failed requests and a sample of the others arrive here: all requests are counted in the kernel
  * (http_server_request_duration_seconds). */
 #include "aggregate/requests.h"
 
+#include "aggregate/kept_requests.h"
 #include "aggregate/request_routes.h"
 #include "model/request_cause.h"
 
@@ -15,21 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_NS      (10 * 1000000000ull)
-#define SLOTS        (REQUESTS_KEPT_SECONDS * 1000000000ull / SLOT_NS + 1) /* plus the current one */
 #define COUNTERS_MAX 256
-#define ROUTES_MAX   64 /* distinguished in a slot */
-
-struct kept {
-    struct request *request;
-    uint64_t route; /* hash of its service, method and route */
-};
-
-struct slot {
-    uint64_t number; /* end time / SLOT_NS */
-    struct kept *requests;
-    size_t count, capacity, bytes;
-};
 
 struct counter {
     char service[64];
@@ -40,10 +25,7 @@ struct counter {
 
 struct requests {
     pthread_mutex_t lock;
-    size_t max_bytes, bytes; /* of all slots */
-    struct slot slots[SLOTS];
-    uint64_t newest;
-    uint64_t taken, replaced, dropped;
+    struct kept_requests *kept;
     struct counter counters[COUNTERS_MAX];
     size_t counter_count;
     struct request_routes *routes;
@@ -55,8 +37,8 @@ int requests_new(size_t max_bytes, struct requests **ret)
     struct requests *r = calloc(1, sizeof(*r));
     if (!r)
         return -ENOMEM;
-    r->max_bytes = max_bytes;
-    if (request_routes_new(&r->routes) < 0) {
+    if (kept_requests_new(max_bytes, &r->kept) < 0 || request_routes_new(&r->routes) < 0) {
+        kept_requests_free(r->kept);
         free(r);
         return -ENOMEM;
     }
@@ -65,165 +47,14 @@ int requests_new(size_t max_bytes, struct requests **ret)
     return 0;
 }
 
-static void clear_slot(struct requests *r, struct slot *slot)
-{
-    for (size_t i = 0; i < slot->count; i++)
-        request_free(slot->requests[i].request);
-    free(slot->requests);
-    r->bytes -= slot->bytes;
-    *slot = (struct slot){0};
-}
-
 void requests_free(struct requests *r)
 {
     if (!r)
         return;
-    for (size_t i = 0; i < SLOTS; i++)
-        clear_slot(r, &r->slots[i]);
+    kept_requests_free(r->kept);
     request_routes_free(r->routes);
     pthread_mutex_destroy(&r->lock);
     free(r);
-}
-
-static uint64_t end_of(const struct request *request)
-{
-    return request->start_ns + request->duration_ns;
-}
-
-static void remove_at(struct requests *r, struct slot *slot, size_t i)
-{
-    slot->bytes -= slot->requests[i].request->bytes;
-    r->bytes -= slot->requests[i].request->bytes;
-    request_free(slot->requests[i].request);
-    slot->requests[i] = slot->requests[--slot->count];
-}
-
-/* Removes an earlier record of the same request. */
-static bool remove_id(struct requests *r, uint64_t id)
-{
-    for (size_t s = 0; id && s < SLOTS; s++)
-        for (size_t i = 0; i < r->slots[s].count; i++)
-            if (r->slots[s].requests[i].request->id == id) {
-                remove_at(r, &r->slots[s], i);
-                return true;
-            }
-    return false;
-}
-
-/* The slot of that number, after dropping expired slots; NULL if that time is no longer kept. */
-static struct slot *slot_of(struct requests *r, uint64_t number)
-{
-    if (number + SLOTS <= r->newest)
-        return NULL;
-    if (number > r->newest) {
-        r->newest = number;
-        for (size_t i = 0; i < SLOTS; i++)
-            if (r->slots[i].number + SLOTS <= number)
-                clear_slot(r, &r->slots[i]);
-    }
-    struct slot *slot = &r->slots[number % SLOTS];
-    slot->number = number;
-    return slot;
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3ull;
-    return (hash ^ 0xff) * 0x100000001b3ull;
-}
-
-static uint64_t route_of(const struct request *request)
-{
-    return hash_text(hash_text(hash_text(0xcbf29ce484222325ull ^ request->port, request->service), request->method),
-                     request->route);
-}
-
-/* The requests of one route in a slot. */
-struct route_share {
-    uint64_t route;
-    size_t count, fastest;
-};
-
-/* The last share is that of all routes beyond ROUTES_MAX - 1. */
-static struct route_share *find_share(struct route_share shares[ROUTES_MAX], size_t *count, uint64_t route)
-{
-    for (size_t i = 0; i < *count; i++)
-        if (shares[i].route == route)
-            return &shares[i];
-    if (*count == ROUTES_MAX)
-        return &shares[ROUTES_MAX - 1];
-    shares[*count] = (struct route_share){.route = route};
-    return &shares[(*count)++];
-}
-
-/* The request that the slot loses next: the fastest one of the slot's most frequent route. */
-static size_t find_victim(const struct slot *slot)
-{
-    struct route_share shares[ROUTES_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < slot->count; i++) {
-        struct route_share *share = find_share(shares, &count, slot->requests[i].route);
-        if (!share->count ||
-            slot->requests[i].request->duration_ns < slot->requests[share->fastest].request->duration_ns)
-            share->fastest = i;
-        share->count++;
-    }
-    const struct route_share *most = &shares[0];
-    for (size_t i = 1; i < count; i++)
-        if (shares[i].count > most->count ||
-            (shares[i].count == most->count && slot->requests[shares[i].fastest].request->duration_ns <
-                                                   slot->requests[most->fastest].request->duration_ns))
-            most = &shares[i];
-    return most->fastest;
-}
-
-static struct slot *find_largest_slot(struct requests *r)
-{
-    struct slot *largest = &r->slots[0];
-    for (size_t i = 1; i < SLOTS; i++)
-        if (r->slots[i].bytes > largest->bytes)
-            largest = &r->slots[i];
-    return largest;
-}
-
-/* Drops requests until the rest fits. False: `request` was one of them. */
-static bool fit_memory(struct requests *r, const struct request *request)
-{
-    bool is_kept = true;
-    while (r->bytes > r->max_bytes) {
-        struct slot *slot = find_largest_slot(r);
-        const size_t victim = find_victim(slot);
-        is_kept &= slot->requests[victim].request != request;
-        remove_at(r, slot, victim);
-        r->dropped++;
-    }
-    return is_kept;
-}
-
-/* Frees the request if it is not kept. */
-static int insert_request(struct requests *r, struct request *request)
-{
-    struct slot *slot = slot_of(r, end_of(request) / SLOT_NS);
-    if (!slot) {
-        r->dropped++;
-        request_free(request);
-        return -ENOSPC;
-    }
-    if (slot->count == slot->capacity) {
-        size_t capacity = slot->capacity ? slot->capacity * 2 : 16;
-        struct kept *grown = reallocarray(slot->requests, capacity, sizeof(grown[0]));
-        if (!grown) {
-            request_free(request);
-            return -ENOMEM;
-        }
-        slot->requests = grown;
-        slot->capacity = capacity;
-    }
-    slot->requests[slot->count++] = (struct kept){request, route_of(request)};
-    slot->bytes += request->bytes;
-    r->bytes += request->bytes;
-    return fit_memory(r, request) ? 0 : -ENOSPC;
 }
 
 static struct counter *find_counter(struct requests *r, const char *service, const char *method, uint16_t class)
@@ -263,14 +94,10 @@ static void count_request(struct requests *r, const struct request *request)
 int requests_add(struct requests *r, struct request *request)
 {
     pthread_mutex_lock(&r->lock);
-    if (remove_id(r, request->id)) {
-        r->replaced++;
-    } else {
-        r->taken++;
+    if (!request->id || !kept_requests_remove(r->kept, request->id))
         count_request(r, request);
-    }
-    request_routes_add(r->routes, request);
-    int result = insert_request(r, request);
+    const uint32_t cause = request_routes_add(r->routes, request);
+    int result = kept_requests_add(r->kept, request, cause);
     pthread_mutex_unlock(&r->lock);
     return result;
 }
@@ -303,24 +130,19 @@ static int copy_all(struct request *const *from, size_t count, struct request **
 static size_t select_requests(struct requests *r, uint64_t since_ns, bool abnormal, struct request **list)
 {
     size_t found = 0;
-    for (size_t s = 0; s < SLOTS; s++)
-        for (size_t i = 0; i < r->slots[s].count; i++) {
-            struct request *request = r->slots[s].requests[i].request;
-            if (end_of(request) < since_ns)
-                continue;
-            request->usual = request_routes_usual(r->routes, request);
-            if (!abnormal || request_is_abnormal(request))
-                list[found++] = request;
-        }
+    struct kept_position at = {0};
+    for (const struct kept_request *kept; (kept = kept_requests_next(r->kept, since_ns, &at));) {
+        kept->request->usual = request_routes_usual(r->routes, kept->request);
+        if (!abnormal || request_is_abnormal(kept->request))
+            list[found++] = kept->request;
+    }
     return found;
 }
 
 static int slowest_locked(struct requests *r, uint64_t since_ns, size_t max, bool abnormal, struct request ***ret,
                           size_t *ret_count)
 {
-    size_t all = 0;
-    for (size_t s = 0; s < SLOTS; s++)
-        all += r->slots[s].count;
+    const size_t all = kept_requests_count(r->kept);
     _cleanup_free_ struct request **list = calloc(all ? all : 1, sizeof(list[0]));
     if (!list)
         return -ENOMEM;
@@ -342,46 +164,48 @@ int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abn
     return result;
 }
 
-/* How well a kept request of the route serves as an example of the cause: 0 is not at all. */
-static int fitness(struct requests *r, struct request *request, const struct request_cause *cause)
+/* How well a kept request of the route serves as an example of the cause. */
+enum fitness { FITS_NOT, FITS_ROUTE, FITS_KIND, FITS_CAUSE, FITS_EXACTLY };
+
+static enum fitness fitness(struct requests *r, const struct kept_request *kept, const struct request_cause *cause)
 {
+    struct request *request = kept->request;
     if (request->id && request->id == cause->example_id)
-        return 4;
+        return FITS_EXACTLY;
     uint64_t kind_ns[REQUEST_PART_COUNT];
     request->usual = request_routes_usual(r->routes, request);
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
         kind_ns[kind] = request_kind_ns(request, (enum request_part_kind)kind);
-    const enum request_part_kind kind = request_top_kind(kind_ns, request->duration_ns, &request->usual);
-    const bool is_slow = request_is_slow(request->duration_ns, &request->usual);
     if (request_is_failed(request->status) != cause->is_failed)
-        return 0;
-    if (request_cause_key(request, kind, is_slow) == cause->key)
-        return 3;
-    return kind == cause->kind ? 2 : cause->key ? 0 : 1;
+        return FITS_NOT;
+    if (kept->cause == cause->key)
+        return FITS_CAUSE;
+    if (request_top_kind(kind_ns, request->duration_ns, &request->usual) == cause->kind)
+        return FITS_KIND;
+    return cause->key && !request_is_abnormal(request) ? FITS_NOT : FITS_ROUTE;
 }
 
-/* The example of the cause, or another kept request of the period with that cause, or else with that kind; the slowest
- * of several. NULL: none is kept. */
+/* The example of the cause, or the kept request of the period that fits it best, but at least so well; the slowest of
+ * several. NULL: none is kept. */
 static struct request *find_example(struct requests *r, uint64_t since_ns, const struct request_route *route,
-                                    const struct request_cause *cause)
+                                    const struct request_cause *cause, enum fitness least)
 {
     const struct request name = {
         .service = route->service, .method = route->method, .route = route->route, .port = route->port};
-    const uint64_t hash = route_of(&name);
+    const uint64_t hash = kept_requests_route(&name);
     struct request *best = NULL;
-    int best_fitness = 0;
-    for (size_t s = 0; s < SLOTS; s++)
-        for (size_t i = 0; i < r->slots[s].count; i++) {
-            const struct kept *kept = &r->slots[s].requests[i];
-            if (kept->route != hash || end_of(kept->request) < since_ns)
-                continue;
-            const int fits = fitness(r, kept->request, cause);
-            if (fits > best_fitness ||
-                (fits && fits == best_fitness && kept->request->duration_ns > best->duration_ns)) {
-                best = kept->request;
-                best_fitness = fits;
-            }
+    enum fitness best_fitness = least;
+    struct kept_position at = {0};
+    for (const struct kept_request *kept; (kept = kept_requests_next(r->kept, since_ns, &at));) {
+        if (kept->route != hash)
+            continue;
+        const enum fitness fits = fitness(r, kept, cause);
+        if (fits > best_fitness ||
+            (fits == best_fitness && (!best || kept->request->duration_ns > best->duration_ns))) {
+            best = kept->request;
+            best_fitness = fits;
         }
+    }
     if (best)
         best->usual = request_routes_usual(r->routes, best);
     return best;
@@ -391,7 +215,8 @@ int requests_example(struct requests *r, uint64_t since_ns, const struct request
                      struct request **ret)
 {
     pthread_mutex_lock(&r->lock);
-    const struct request *example = find_example(r, since_ns, route, &route->causes[cause]);
+    const struct request_cause *of = &route->causes[cause];
+    const struct request *example = find_example(r, since_ns, route, of, of->key ? FITS_KIND : FITS_ROUTE);
     int result = example ? request_copy(example, ret) : -ENOENT;
     pthread_mutex_unlock(&r->lock);
     return result;
@@ -434,23 +259,22 @@ struct group {
 static int most_lost_first(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
-    const double x_ns = request_cause_rank_ns(x->route, x->cause), y_ns = request_cause_rank_ns(y->route, y->cause);
-    return x_ns != y_ns ? (x_ns < y_ns ? 1 : -1) : x->cause < y->cause ? -1 : x->cause > y->cause;
+    const struct request_cause_rank x_rank = request_cause_rank(x->route, x->cause),
+                                    y_rank = request_cause_rank(y->route, y->cause);
+    return request_cause_rank_compare(&x_rank, &y_rank) ?: x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
-/* The copied example of one or more groups, and their time as in request_cause_rank_ns. */
+/* The copied example of one or more groups, with the sum of their ranks. */
 struct example {
     struct request *request;
-    double rank_ns;
+    struct request_cause_rank rank;
 };
 
 /* Groups that joined may have passed others. */
 static int highest_first(const void *a, const void *b)
 {
     const struct example *x = a, *y = b;
-    if (x->rank_ns == y->rank_ns)
-        return x->request->id < y->request->id ? -1 : 1;
-    return x->rank_ns < y->rank_ns ? 1 : -1;
+    return request_cause_rank_compare(&x->rank, &y->rank) ?: x->request->id < y->request->id ? -1 : 1;
 }
 
 /* The listed example that is this request; NULL: none. */
@@ -468,17 +292,16 @@ static void join_group(struct example *to, const struct group *from)
     to->request->group.lost_ns += from->cause->group.lost_ns;
     to->request->group.time_ns += from->cause->group.time_ns;
     to->request->group.is_estimate |= from->cause->group.is_estimate;
-    to->rank_ns +=
-        request_cause_rank_ns(from->route, from->cause) + (from->cause->is_unsearched ? REQUEST_RANK_UNSEARCHED : 0);
+    to->rank.ns += request_cause_rank(from->route, from->cause).ns;
 }
 
 /* Appends copies of the examples of sorted groups, at most `max`. A group whose own examples are not kept joins the
- * group that it shares its example with. */
+ * group that it shares its example with: at last, any of its route, so that the groups of a route add up to it. */
 static int copy_examples(struct requests *r, uint64_t since_ns, const struct group *groups, size_t count, size_t max,
                          bool abnormal, struct example *list, size_t *ret_count)
 {
     for (size_t i = 0; i < count && *ret_count < max; i++) {
-        struct request *request = find_example(r, since_ns, groups[i].route, groups[i].cause);
+        struct request *request = find_example(r, since_ns, groups[i].route, groups[i].cause, FITS_ROUTE);
         if (!request || (abnormal && !request_is_abnormal(request)))
             continue;
         struct example *listed = find_listed(list, *ret_count, request);
@@ -489,7 +312,7 @@ static int copy_examples(struct requests *r, uint64_t since_ns, const struct gro
         if (request_copy(request, &list[*ret_count].request) < 0)
             return -ENOMEM;
         list[*ret_count].request->group = groups[i].cause->group;
-        list[(*ret_count)++].rank_ns = request_cause_rank_ns(groups[i].route, groups[i].cause);
+        list[(*ret_count)++].rank = request_cause_rank(groups[i].route, groups[i].cause);
     }
     return 0;
 }
@@ -568,19 +391,15 @@ void requests_totals(struct requests *r, uint64_t since_ns, struct request_total
 void requests_metrics(struct requests *r, struct metric_set *set)
 {
     pthread_mutex_lock(&r->lock);
-    size_t bytes = sizeof(*r) + request_routes_bytes(r->routes) + r->bytes, kept = 0;
-    for (size_t s = 0; s < SLOTS; s++) {
-        bytes += r->slots[s].capacity * sizeof(struct kept);
-        kept += r->slots[s].count;
-    }
+    const size_t bytes = sizeof(*r) + request_routes_bytes(r->routes) + kept_requests_bytes(r->kept);
     counter_metrics(r, set);
-    metric_add(set, "sonde_self_requests_kept", METRIC_GAUGE, "", "Requests kept with all their details.", (double)kept,
-               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_requests_kept", METRIC_GAUGE, "", "Requests kept with all their details.",
+               (double)kept_requests_count(r->kept), METRIC_NO_LABELS);
     metric_add(
         set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
         "Requests recorded in detail but not kept, because slower ones or requests of other routes filled the memory, or "
         "because they arrived too late.",
-        (double)r->dropped, METRIC_NO_LABELS);
+        (double)kept_requests_dropped(r->kept), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_request_routes", METRIC_GAUGE, "", "Routes with kept requests.",
                (double)request_routes_count(r->routes), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_request_routes_overflowed", METRIC_COUNTER, "",

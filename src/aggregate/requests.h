@@ -37,9 +37,10 @@ int requests_example(struct requests *r, uint64_t since_ns, const struct request
                      struct request **ret);
 
 /* Returns, for each cause of each route of [since_ns, now_ns) (request_route.h), a copy of its example, with `group`
- * set: most time lost first, then the routes that took most time. Causes whose example is not kept are left out.
- * Returns at most `max` examples; `abnormal`: only causes of requests that failed or are slow. The caller frees each
- * example, and the array. -ENOMEM. */
+ * set: most time lost first, then the routes that took most time. A cause without a kept example is added to another
+ * one of its route; to no other, and left out, if no abnormal request of the route is kept. Returns at most `max`
+ * examples; `abnormal`: only causes of requests that failed or are slow. The caller frees each example, and the array.
+ * -ENOMEM. */
 int requests_groups(struct requests *r, uint64_t since_ns, uint64_t now_ns, size_t max, bool abnormal,
                     struct request ***ret, size_t *ret_count);
 

@@ -123,6 +123,7 @@ struct request {
     uint64_t bytes_in, bytes_out;
     struct trace_link link;     /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
     uint32_t weight;            /* of a random sample: how many requests of its process it stands for; 0: not in it */
+    bool is_notable;            /* it has a record for another reason than the sample: it is slow or failed */
     const char *upstream;       /* the service that it waited for longest: "10.0.0.7:5432"; "": none, or not known */
     uint64_t upstream_ns;       /* how long it waited for others in all */
     struct request_usual usual; /* of its service, method and route, when it was queried */

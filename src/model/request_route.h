@@ -62,12 +62,23 @@ static inline uint64_t request_route_rank_ns(const struct request_route *r)
     return request_route_has_usual(r) ? r->lost_ns : r->time_ns;
 }
 
-#define REQUEST_RANK_UNSEARCHED 1e18 /* more ns than any cause has */
+/* Orders the causes of all routes: requests with a computed path come first, then the larger `ns`. */
+struct request_cause_rank {
+    bool is_unsearched;
+    double ns;
+};
 
-/* Ranks the causes of all routes by the time that their requests lost; where that is not known, by the time that they
- * took. */
-static inline double request_cause_rank_ns(const struct request_route *r, const struct request_cause *c)
+/* By the time that the requests lost; where that is not known, by the time that they took. */
+static inline struct request_cause_rank request_cause_rank(const struct request_route *r, const struct request_cause *c)
 {
-    const double ns = (double)(request_route_has_usual(r) ? c->group.lost_ns : c->group.time_ns);
-    return c->is_unsearched ? ns - REQUEST_RANK_UNSEARCHED : ns;
+    return (struct request_cause_rank){c->is_unsearched,
+                                       (double)(request_route_has_usual(r) ? c->group.lost_ns : c->group.time_ns)};
+}
+
+/* Negative: `a` comes before `b`. */
+static inline int request_cause_rank_compare(const struct request_cause_rank *a, const struct request_cause_rank *b)
+{
+    if (a->is_unsearched != b->is_unsearched)
+        return a->is_unsearched ? 1 : -1;
+    return a->ns != b->ns ? (a->ns < b->ns ? 1 : -1) : 0;
 }

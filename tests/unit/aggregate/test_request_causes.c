@@ -19,8 +19,13 @@ static size_t count;
 static void add(uint32_t cause, enum request_part_kind kind, uint64_t duration_ns, uint32_t weight, uint16_t status)
 {
     struct request_entry *e = &entries[count];
-    *e = (struct request_entry){
-        .id = count + 1, .duration_ns = duration_ns, .weight = weight, .cause = cause, .status = status, .kind = kind};
+    *e = (struct request_entry){.id = count + 1,
+                                .duration_ns = duration_ns,
+                                .weight = weight,
+                                .cause = cause,
+                                .status = status,
+                                .is_notable = !weight,
+                                .kind = kind};
     caused[count++] = (struct caused_request){.entry = e, .scale = 1, .is_slow = duration_ns >= 3 * USUAL};
 }
 
@@ -36,13 +41,22 @@ static struct request_route fill(uint64_t usual_ns)
     return route;
 }
 
+static void expect_order(const struct request_route *route, size_t first, size_t second)
+{
+    const struct request_cause_rank a = request_cause_rank(route, &route->causes[first]),
+                                    b = request_cause_rank(route, &route->causes[second]);
+    assert_true(request_cause_rank_compare(&a, &b) < 0 && request_cause_rank_compare(&b, &a) > 0);
+    assert_int_equal(request_cause_rank_compare(&a, &a), 0);
+}
+
 static void test_recorded_requests_are_summed(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++)
         add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
     add(2, REQUEST_PART_DISK, 1010 * MS, 1, 200);
-    add(2, REQUEST_PART_DISK, 60 * MS, 8, 200); /* one of eight, perhaps: no proof that there were more */
+    add(2, REQUEST_PART_DISK, 60 * MS, 8, 200);
+    entries[4].is_notable = true; /* it would have a record without the sample, too: it stands for no other */
     const struct request_route route = fill(USUAL);
     assert_int_equal(route.lost_ns, 1350 * MS);
     assert_false(route.lost_is_estimate);
@@ -54,8 +68,8 @@ static void test_recorded_requests_are_summed(void **state)
     assert_true(route.causes[0].group.requests == 2 && route.causes[1].group.requests == 3);
 }
 
-/* 100 sampled ones that stand for 800: far more than the 150 that were recorded. */
-static void test_sample_counts_where_it_shows_more(void **state)
+/* Two sorts that do not overlap: of those that are notable, all have a record; of the others, the sample does. */
+static void test_sampled_requests_stand_for_those_without_a_record(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++)
@@ -63,14 +77,28 @@ static void test_sample_counts_where_it_shows_more(void **state)
     for (int i = 0; i < 50; i++)
         add(1, REQUEST_PART_LOCK, 110 * MS, 0, 200);
     for (int i = 0; i < 5; i++)
-        add(2, REQUEST_PART_CPU, MS, 0, 503); /* decided separately */
+        add(2, REQUEST_PART_CPU, MS, 0, 503);
     const struct request_route route = fill(USUAL);
-    assert_int_equal(route.lost_ns, 80000 * MS);
+    assert_int_equal(route.lost_ns, 85000 * MS);
     assert_true(route.lost_is_estimate);
-    assert_true(route.causes[0].group.requests == 800 && route.causes[0].group.is_estimate);
+    assert_true(route.causes[0].group.requests == 850 && route.causes[0].group.is_estimate);
     assert_true(route.causes[1].is_failed && route.causes[1].status == 503);
     assert_true(route.causes[1].group.requests == 5 && !route.causes[1].group.is_estimate);
     assert_int_equal(route.causes[1].group.lost_ns, 0); /* failed, and not slow */
+}
+
+/* Each further request adds its duration by its weight, and changes the weight of no other one. */
+static void test_time_lost_does_not_jump(void **state)
+{
+    (void)state;
+    uint64_t before_ns = 0;
+    for (size_t requests = 1; requests <= 200; requests++) {
+        for (size_t i = 0; i < requests; i++)
+            add(1, REQUEST_PART_LOCK, 110 * MS, i % 3 ? 4 : 0, 200);
+        const uint64_t lost_ns = fill(USUAL).lost_ns;
+        assert_in_range(lost_ns - before_ns, 100 * MS, 400 * MS);
+        before_ns = lost_ns;
+    }
 }
 
 /* However much time they lost: nothing is known of their cause. */
@@ -86,7 +114,7 @@ static void test_requests_without_a_path_are_last(void **state)
     assert_int_equal(route.causes[0].group.lost_ns, 200 * MS);
     assert_int_equal(route.causes[1].kind, REQUEST_PART_DISK);
     assert_int_equal(route.causes[2].group.lost_ns, 1000 * MS);
-    assert_true(request_cause_rank_ns(&route, &route.causes[2]) < request_cause_rank_ns(&route, &route.causes[1]));
+    expect_order(&route, 1, 2);
 }
 
 static void test_overwritten_requests_are_estimated(void **state)
@@ -110,7 +138,7 @@ static void test_no_time_is_lost_where_nothing_is_usual(void **state)
     assert_int_equal(route.lost_ns, 0);
     assert_int_equal(route.cause_count, 2);
     assert_int_equal(route.causes[0].kind, REQUEST_PART_LOCK);
-    assert_true(request_cause_rank_ns(&route, &route.causes[0]) > request_cause_rank_ns(&route, &route.causes[1]));
+    expect_order(&route, 0, 1);
     assert_int_equal(fill(USUAL).cause_count, 0);
 }
 
@@ -165,7 +193,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded_requests_are_summed),
-        cmocka_unit_test(test_sample_counts_where_it_shows_more),
+        cmocka_unit_test(test_sampled_requests_stand_for_those_without_a_record),
+        cmocka_unit_test(test_time_lost_does_not_jump),
         cmocka_unit_test(test_requests_without_a_path_are_last),
         cmocka_unit_test(test_overwritten_requests_are_estimated),
         cmocka_unit_test(test_no_time_is_lost_where_nothing_is_usual),

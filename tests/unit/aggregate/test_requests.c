@@ -311,30 +311,68 @@ static void add_slow(struct requests *r, uint64_t id, const char *of, uint64_t m
     add_slow_at(r, id, NOW, of, ms, REQUEST_PART_LOCK, detail, weight);
 }
 
-/* No group is shown twice: without a kept example of its own it joins the group whose example it would show. */
-static void test_group_without_example_joins_another(void **state)
+/* Adds 30 usual requests of 10 ms to the route "/", in the period before the tests' slow ones. */
+static void add_usual(struct requests *r)
+{
+    for (uint64_t i = 0; i < 30; i++)
+        add_slow_at(r, 1 + i, NOW - 60 * SECOND, "/", 10, REQUEST_PART_CPU, "", 1);
+}
+
+/* However many requests a cause has, and however slow they are, another cause of the route keeps its slowest one. */
+static void test_frequent_cause_does_not_displace_others(void **state)
 {
     (void)state;
     _cleanup_(requests_freep) struct requests *r = NULL;
     struct request **list;
-    size_t count = 0, found = 0;
-    assert_int_equal(requests_new(8 << 10, &r), 0);
-    for (uint64_t i = 0; i < 30; i++)
-        add_slow(r, 1 + i, "/", 10, "", 1);
-    add_slow(r, 100, "/", 90, "held by a", 0);
-    add_slow(r, 101, "/", 80, "held by b", 0);
-    for (uint64_t i = 0; i < 6; i++) /* no room is left for request 101 */
-        add_slow(r, 200 + i, "/", 85, "held by a", 0);
-    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
-    for (size_t i = 0; i < count; i++) {
-        found += list[i]->id == 100;
-        assert_int_equal(list[i]->group.requests, 8);
-        assert_int_equal(list[i]->group.lost_ns, (80 + 70 + 6 * 75) * 1000000);
-        assert_int_equal(list[i]->group.time_ns, (90 + 80 + 6 * 85) * 1000000);
-        request_free(list[i]);
+    size_t count = 0;
+    assert_int_equal(requests_new(20 << 10, &r), 0);
+    add_usual(r);
+    for (uint64_t i = 0; i < 20; i++) {
+        add_slow(r, 100 + i, "/", 200 + i, "held by a", 0);
+        add_slow_at(r, 200 + i, NOW, "/", 100 + i, REQUEST_PART_DISK, "", 0);
     }
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(list[0]->id, 119);
+    assert_int_equal(list[1]->id, 219);
+    for (size_t i = 0; i < count; i++)
+        request_free(list[i]);
     free(list);
-    assert_int_equal(found, 1);
+}
+
+/* No group is shown twice: without a kept example of its own it joins the group whose example it would show. The groups
+ * add up to the route, also where no request of a group's kind is kept. */
+static void test_group_without_example_joins_another(void **state)
+{
+    (void)state;
+    static const enum request_part_kind kinds[] = {REQUEST_PART_LOCK, REQUEST_PART_DISK};
+    for (size_t i = 0; i < 2; i++) {
+        _cleanup_(requests_freep) struct requests *r = NULL;
+        _cleanup_free_ struct request_route *routes = NULL;
+        struct request *found = NULL, **list;
+        size_t count = 0, route_count = 0;
+        assert_int_equal(requests_new(1 << 20, &r), 0);
+        for (uint64_t k = 0; k < 30; k++)
+            add_slow(r, 1 + k, "/", 10, "", 1);
+        add_slow(r, 100, "/", 80, "held by a", 0);
+        add_slow_at(r, 101, NOW - 2 * REQUESTS_KEPT_SECONDS * SECOND, "/", 90, kinds[i], "held by b",
+                    0); /* too late to be kept as an example */
+        assert_int_equal(requests_routes(r, 0, NOW + SECOND, &routes, &route_count), 0);
+        assert_int_equal(routes[0].cause_count, 2);
+        assert_int_equal(routes[0].causes[0].example_id, 101);
+        /* The cause of the route is not worded by a request of another kind. */
+        assert_int_equal(requests_example(r, 0, &routes[0], 0, &found), i == 0 ? 0 : -ENOENT);
+        request_free(found);
+        assert_int_equal(requests_choose(r, 0, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
+        assert_int_equal(count, 1);
+        assert_int_equal(list[0]->id, 100);
+        assert_int_equal(list[0]->group.requests, 2);
+        assert_int_equal(list[0]->group.lost_ns, (70 + 80) * 1000000);
+        assert_int_equal(list[0]->group.lost_ns, routes[0].lost_ns);
+        assert_int_equal(list[0]->group.time_ns, (80 + 90) * 1000000);
+        request_free(list[0]);
+        free(list);
+    }
 }
 
 /* Two groups that share an example are one, which lost more time than a group that was larger than either. */
@@ -425,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups_have_examples),
         cmocka_unit_test(test_abnormal_groups),
+        cmocka_unit_test(test_frequent_cause_does_not_displace_others),
         cmocka_unit_test(test_group_without_example_joins_another),
         cmocka_unit_test(test_joined_groups_are_sorted_by_their_sum),
         cmocka_unit_test(test_route_without_median_is_ranked_by_its_time),
