@@ -4,6 +4,7 @@
  * (http_server_request_duration_seconds). */
 #include "aggregate/requests.h"
 
+#include "aggregate/constant_cause.h"
 #include "aggregate/kept_requests.h"
 #include "aggregate/request_routes.h"
 #include "model/request_cause.h"
@@ -164,6 +165,43 @@ int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, bool abn
     return result;
 }
 
+static uint64_t route_of(const struct request_route *route)
+{
+    return kept_requests_route(&(struct request){
+        .service = route->service, .method = route->method, .route = route->route, .port = route->port});
+}
+
+/* Names the cause of a route without an abnormal request: what its kept requests have in common, if that is found. */
+static void set_constant_cause(const struct requests *r, uint64_t since_ns, struct request_route *route)
+{
+    struct request *list[CONSTANT_CAUSE_MAX];
+    struct request_cause *cause = &route->causes[0];
+    struct kept_position at = {0};
+    size_t count = 0;
+    if (route->cause_count != 1 || cause->key)
+        return;
+    const uint64_t hash = route_of(route);
+    for (const struct kept_request *kept;
+         count < CONSTANT_CAUSE_MAX && (kept = kept_requests_next(r->kept, since_ns, &at));)
+        if (kept->route == hash && kept->request->id && kept->request->segment_count)
+            list[count++] = kept->request;
+    const struct request *typical = constant_cause_find(list, count, &cause->constant);
+    if (!typical)
+        return;
+    cause->example_id = typical->id;
+    cause->kind = cause->constant.part ? typical->parts[cause->constant.part - 1].kind : REQUEST_PART_DOWNSTREAM;
+}
+
+static int list_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, struct request_route **ret,
+                       size_t *ret_count)
+{
+    const struct request_routes_period period = {since_ns, now_ns, r->observed.since_ns ? &r->observed : NULL};
+    const int result = request_routes_list(r->routes, &period, ret, ret_count);
+    for (size_t i = 0; result == 0 && i < *ret_count; i++)
+        set_constant_cause(r, since_ns, &(*ret)[i]);
+    return result;
+}
+
 /* How well a kept request of the route serves as an example of the cause. */
 enum fitness { FITS_NOT, FITS_ROUTE, FITS_KIND, FITS_CAUSE, FITS_EXACTLY };
 
@@ -190,9 +228,7 @@ static enum fitness fitness(struct requests *r, const struct kept_request *kept,
 static struct request *find_example(struct requests *r, uint64_t since_ns, const struct request_route *route,
                                     const struct request_cause *cause, enum fitness least)
 {
-    const struct request name = {
-        .service = route->service, .method = route->method, .route = route->route, .port = route->port};
-    const uint64_t hash = kept_requests_route(&name);
+    const uint64_t hash = route_of(route);
     struct request *best = NULL;
     enum fitness best_fitness = least;
     struct kept_position at = {0};
@@ -206,8 +242,10 @@ static struct request *find_example(struct requests *r, uint64_t since_ns, const
             best_fitness = fits;
         }
     }
-    if (best)
+    if (best) {
         best->usual = request_routes_usual(r->routes, best);
+        best->constant = best_fitness == FITS_EXACTLY ? cause->constant : (struct request_constant){0};
+    }
     return best;
 }
 
@@ -244,8 +282,7 @@ int requests_routes(struct requests *r, uint64_t since_ns, uint64_t now_ns, stru
                     size_t *ret_count)
 {
     pthread_mutex_lock(&r->lock);
-    const struct request_routes_period period = {since_ns, now_ns, r->observed.since_ns ? &r->observed : NULL};
-    int result = request_routes_list(r->routes, &period, ret, ret_count);
+    int result = list_routes(r, since_ns, now_ns, ret, ret_count);
     pthread_mutex_unlock(&r->lock);
     return result;
 }
@@ -350,8 +387,7 @@ int requests_groups(struct requests *r, uint64_t since_ns, uint64_t now_ns, size
     _cleanup_free_ struct request_route *routes = NULL;
     size_t count = 0;
     pthread_mutex_lock(&r->lock);
-    const struct request_routes_period period = {since_ns, now_ns, r->observed.since_ns ? &r->observed : NULL};
-    int result = request_routes_list(r->routes, &period, &routes, &count);
+    int result = list_routes(r, since_ns, now_ns, &routes, &count);
     if (result == 0)
         result = groups_locked(r, since_ns, routes, count, max, abnormal, ret, ret_count);
     pthread_mutex_unlock(&r->lock);

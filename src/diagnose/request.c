@@ -20,7 +20,7 @@ struct diagnosis {
     struct path_text *path;
     char peer[64];
     char comm[17];
-    char upstream[PATH_PEER_BYTES];
+    char upstream[PATH_PEER_BYTES + PATH_PROCESS_BYTES];
     char cause[REQUEST_SENTENCE_BYTES];
     char unread[128];
 };
@@ -66,10 +66,12 @@ static int add_path(struct diagnosis *d, const struct request_names *names)
     return path_text_parts(d->path, REQUEST_PARTS_MAX, r->parts, &r->part_count);
 }
 
-/* What a segment waited for outside of the process that serves the request: a socket, or another process of this node,
- * into which its path was followed. 0: nothing. */
+/* What a segment waited for outside of the process that serves the request: an answer on a socket, or another process
+ * of this node, into which its path was followed. 0: nothing. */
 static uint64_t outside_of(const struct request *r, const struct path_segment *s)
 {
+    if (s->call && s->pid && s->pid != r->pid)
+        return s->call << 1;
     if (s->kind == REQUEST_PART_DOWNSTREAM)
         return s->socket ? s->socket << 1 : 1;
     return s->pid && s->pid != r->pid && s->owner == REQUEST_OWNER_THIS ? (uint64_t)s->pid << 1 | 1 : 0;
@@ -80,6 +82,7 @@ struct outside {
     uint64_t key; /* outside_of */
     uint64_t ns;
     const struct path_segment *first;
+    const struct path_segment *worker; /* the last one in another process of this node: it answered; NULL: none */
 };
 
 static int compare_outsides(const void *a, const void *b)
@@ -94,8 +97,10 @@ static const struct outside *find_longest(struct outside *sorted, size_t count)
 {
     const struct outside *longest = NULL;
     for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && sorted[end].key == sorted[i].key; end++)
+        for (end = i + 1; end < count && sorted[end].key == sorted[i].key; end++) {
             sorted[i].ns += sorted[end].ns;
+            sorted[i].worker = sorted[end].worker ?: sorted[i].worker;
+        }
         if (!longest || sorted[i].ns > longest->ns || (sorted[i].ns == longest->ns && sorted[i].first < longest->first))
             longest = &sorted[i];
     }
@@ -107,15 +112,18 @@ static const struct resource *resource_of(const struct request_names *names, uin
     return names->resource ? names->resource(names->context, pid, cgroup_id) : NULL;
 }
 
-static void name_outside(struct diagnosis *d, const struct path_segment *s, const struct request_names *names)
+/* "10.0.0.7:5432"; of a process on this node with its name, "127.0.0.1:8199 (python)", or only that. */
+static void name_outside(struct diagnosis *d, const struct outside *o, const struct request_names *names)
 {
-    const struct resource *resource =
-        s->kind == REQUEST_PART_DOWNSTREAM ? NULL : resource_of(names, s->pid, d->record->cgroup_id);
-    d->upstream[0] = '\0';
-    if (s->kind == REQUEST_PART_DOWNSTREAM && names->path.peer)
-        names->path.peer(names->path.context, s->socket, d->upstream);
-    else if (resource)
-        snprintf(d->upstream, sizeof(d->upstream), "%s", resource->service_name);
+    const uint64_t socket = o->key & 1 ? 0 : o->key >> 1;
+    const struct resource *resource = o->worker ? resource_of(names, o->worker->pid, d->record->cgroup_id) : NULL;
+    char address[PATH_PEER_BYTES] = "";
+    if (socket && names->path.peer)
+        names->path.peer(names->path.context, socket, address);
+    const char *name = resource ? resource->service_name : "";
+    const bool has_both = address[0] && name[0];
+    snprintf(d->upstream, sizeof(d->upstream), "%s%s%.*s%s", address, has_both ? " (" : "", PATH_PROCESS_BYTES - 4,
+             name, has_both ? ")" : "");
 }
 
 /* The service that the request waited for longest, and how long it waited for others in all. */
@@ -129,15 +137,18 @@ static int set_upstream(struct diagnosis *d, const struct request_names *names)
         return -ENOMEM;
     for (size_t i = 0; i < segments; i++) {
         const struct path_segment *s = &d->segments->items[i];
-        const struct outside one = {outside_of(r, s), s->end_ns - s->start_ns, s};
+        const struct outside one = {outside_of(r, s), s->end_ns - s->start_ns, s,
+                                    s->pid != r->pid && s->pid ? s : NULL};
         r->upstream_ns += one.key ? one.ns : 0;
         if (one.key)
             all[count++] = one;
     }
     qsort(all, count, sizeof(*all), compare_outsides);
     const struct outside *longest = find_longest(all, count);
-    if (longest)
-        name_outside(d, longest->first, names);
+    if (longest) {
+        name_outside(d, longest, names);
+        r->upstream_longest_ns = longest->ns;
+    }
     r->upstream = d->upstream;
     return 0;
 }

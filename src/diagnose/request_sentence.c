@@ -90,8 +90,42 @@ static const char *not_slow(const struct request *r)
     return r->usual.requests && !request_is_slow(r->duration_ns, &r->usual) ? ", not slow" : "";
 }
 
+/* What follows the upstream service in the place of a wait for it: " in query() db.py:7". */
+static const char *behind_address(const struct request *r, const char *place)
+{
+    const size_t bytes = strcspn(r->upstream, " ");
+    for (const char *at = strstr(place, " to "); at; at = strstr(at + 1, " to "))
+        if (strncmp(at + strlen(" to "), r->upstream, bytes) == 0)
+            return at + strlen(" to ") + bytes;
+    return "";
+}
+
+/* "waiting for an answer of 127.0.0.1:8199 (python), most of it asleep, clock_nanosleep in do_GET() backend.py:5". */
+static const char *constant_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
+{
+    char place[REQUEST_PLACE_BYTES] = "";
+    const struct request_part *part = r->constant.part ? &r->parts[r->constant.part - 1] : NULL;
+    const char *upstream = r->constant.is_upstream ? r->upstream : "";
+    if (part)
+        request_part_place(r, part, place);
+    if (!part)
+        snprintf(out, REQUEST_SENTENCE_BYTES, "waiting for an answer of %s", upstream);
+    else if (!upstream[0])
+        snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s", activity(part->kind, place), separator(part->kind, place),
+                 place);
+    else if (part->kind == REQUEST_PART_DOWNSTREAM)
+        snprintf(out, REQUEST_SENTENCE_BYTES, "waiting for an answer of %s%s", upstream, behind_address(r, place));
+    else
+        snprintf(out, REQUEST_SENTENCE_BYTES, "waiting for an answer of %s, most of it %s%s%s", upstream,
+                 activity(part->kind, place), separator(part->kind, place), place);
+    return out;
+}
+
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
+    if (r->constant.is_upstream || r->constant.part)
+        return constant_sentence(r, out);
+
     char place[REQUEST_PLACE_BYTES], status[32] = "";
     const bool is_failed = request_is_failed(r->status);
     if (is_failed)

@@ -14,7 +14,8 @@
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
 
 /* The cause in words, without times: "waiting for a lock held by another thread: the holder slept";
- * begins with "status 503" or "no reply" for a request that failed. Reads what request_sentence reads. */
+ * begins with "status 503" or "no reply" for a request that failed. If r->constant is set, only that is worded. Reads
+ * what request_sentence reads, and r->constant. */
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
 
 /* What is known of a failure: "process 7 replied with status 500 after 9.00 ms (not slow: only the failure is

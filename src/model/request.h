@@ -106,6 +106,12 @@ struct request_group {
     bool is_estimate; /* not every request of the group was recorded */
 };
 
+/* What each request of a group spends about the same time in, however long it waits for other things. */
+struct request_constant {
+    uint8_t part;     /* number of the component of the group's example, from 1; 0: none, or not known */
+    bool is_upstream; /* the answer of `upstream`; `part`, if it is set, is most of that */
+};
+
 struct request {
     uint64_t id;            /* 0: none. A later request with the same ID is an update that replaces this one */
     uint64_t start_ns;      /* CLOCK_MONOTONIC: the key for ordering and lookup */
@@ -121,15 +127,18 @@ struct request {
     const char *peer;   /* "127.0.0.1:4711" or "" */
     uint16_t status;    /* 0: no reply seen */
     uint64_t bytes_in, bytes_out;
-    struct trace_link link;     /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
-    uint32_t weight;            /* of a random sample: how many requests of its process it stands for; 0: not in it */
-    bool is_notable;            /* it has a record for another reason than the sample: it is slow or failed */
-    const char *upstream;       /* the service that it waited for longest: "10.0.0.7:5432"; "": none, or not known */
-    uint64_t upstream_ns;       /* how long it waited for others in all */
-    struct request_usual usual; /* of its service, method and route, when it was queried */
-    struct request_group group; /* that it is the example of */
-    const char *group_cause;    /* what its requests have in common: one phrase, without times; "": none */
-    const char *cause;          /* one sentence: what differs most from the usual, or else took most, in words */
+    struct trace_link link; /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
+    uint32_t weight;        /* of a random sample: how many requests of its process it stands for; 0: not in it */
+    bool is_notable;        /* it has a record for another reason than the sample: it is slow or failed */
+    const char *upstream;   /* the service that it waited for longest: "10.0.0.7:5432", "127.0.0.1:8199 (python)";
+                               "": none, or not known */
+    uint64_t upstream_longest_ns;     /* how long it waited for that, */
+    uint64_t upstream_ns;             /* and for others in all */
+    struct request_usual usual;       /* of its service, method and route, when it was queried */
+    struct request_group group;       /* that it is the example of */
+    struct request_constant constant; /* of that group, if none of its requests failed or is slow */
+    const char *group_cause;          /* what its requests have in common: one phrase, without times; "": none */
+    const char *cause;                /* one sentence: what differs most from the usual, or else took most, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
     bool is_over_budget; /* its path was not computed, to keep to budget.one_cpu */

@@ -66,12 +66,11 @@ static size_t put_words(char *out, size_t used, const char *words)
     return used + (bytes < room ? bytes : room);
 }
 
-const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES])
+const char *request_part_place(const struct request *r, const struct request_part *part, char out[REQUEST_PLACE_BYTES])
 {
-    const struct request_part *part = request_longest_part(r, kind);
-    const char *end = part ? part->detail + request_detail_bytes(part) : NULL;
+    const char *end = part->detail + request_detail_bytes(part);
     size_t used = 0;
-    for (const char *at = part ? part->detail : ""; at < end && used + 1 < REQUEST_PLACE_BYTES;) {
+    for (const char *at = part->detail; at < end && used + 1 < REQUEST_PLACE_BYTES;) {
         const char *next;
         const bool is_first = at == part->detail;
         if (has_number(at, ", ", " times", &next) ||
@@ -91,11 +90,24 @@ const char *request_cause_place(const struct request *r, enum request_part_kind 
     return out;
 }
 
+const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES])
+{
+    const struct request_part *part = request_longest_part(r, kind);
+    out[0] = '\0';
+    return part ? request_part_place(r, part, out) : out;
+}
+
 static uint32_t hash_bytes(uint32_t hash, const char *text)
 {
     for (; *text; text++)
         hash = (hash ^ (unsigned char)*text) * 0x01000193u;
     return hash;
+}
+
+uint32_t request_part_key(const struct request *r, const struct request_part *part)
+{
+    char place[REQUEST_PLACE_BYTES];
+    return hash_bytes(hash_bytes(0x811c9dc5u, request_part_name(part->kind)), request_part_place(r, part, place));
 }
 
 uint32_t request_cause_key(const struct request *r, enum request_part_kind kind, bool is_slow)

@@ -12,9 +12,16 @@ const struct request_part *request_longest_part(const struct request *r, enum re
 /* How many bytes of a component's detail come before the kernel's functions, which end it where the stack has some. */
 int request_detail_bytes(const struct request_part *part);
 
-/* Where the longest component of `kind` spent its time: its detail without the kernel's functions, and without what
- * differs from request to request: which thread it was, and how often it waited. "": not known. Returns `out`. */
+/* Where a component spent its time: its detail without the kernel's functions, and without what differs from request to
+ * request: which thread it was, and how often it waited. "": not known. Returns `out`. */
+const char *request_part_place(const struct request *r, const struct request_part *part, char out[REQUEST_PLACE_BYTES]);
+
+/* Where the longest component of `kind` spent its time, as request_part_place; "" if there is no such component.
+ * Returns `out`. */
 const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES]);
+
+/* Equal for components of one kind and place. */
+uint32_t request_part_key(const struct request *r, const struct request_part *part);
 
 /* Equal for requests of one route that have one cause: `kind`, the place, and the status of those that failed; for
  * failed requests that are not slow, the status alone. */

@@ -17,8 +17,9 @@ struct request_cause {
     enum request_part_kind kind; /* the kind that took longest, compared with the usual */
     uint16_t status;             /* of those that failed; valid if is_failed */
     bool is_failed;
-    uint64_t example_id; /* the slowest of them */
-    uint32_t key;        /* request_cause_key; 0 for a route without an abnormal request */
+    uint64_t example_id;              /* the slowest of them */
+    uint32_t key;                     /* request_cause_key; 0 for a route without an abnormal request */
+    struct request_constant constant; /* of the request `example_id`; only where `key` is 0 */
     bool
         is_unsearched; /* no cause is known, as the paths of the requests were not computed; sorted behind all others */
 };

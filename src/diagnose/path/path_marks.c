@@ -173,10 +173,12 @@ void path_mark_arrival(struct path_walk *w, const struct recorder_record *arriva
         if (answer)
             path_walk_add(w, answer->time_ns, s);
     }
-    if (sent)
+    if (sent) {
         path_walk_go_to_peer(w, sent->tid, w->t_ns < arrival->time_ns ? w->t_ns : arrival->time_ns, sent->object);
-    else
+        path_walk_set_call(w, arrival->object);
+    } else {
         at_remote_answer(w, arrival);
+    }
 }
 
 bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns)

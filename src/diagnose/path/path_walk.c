@@ -16,10 +16,20 @@ void path_walk_stop(struct path_walk *w, const char *reason)
     w->end_reason = reason;
 }
 
+/* The call of the request's own process that the current thread works for. */
+static uint64_t first_call(const struct path_walk *w)
+{
+    uint64_t call = 0;
+    for (unsigned depth = 1; depth <= w->depth && !call; depth++)
+        call = w->calls[depth];
+    return call;
+}
+
 void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment segment)
 {
     segment.start_ns = start_ns > w->floor_ns ? start_ns : w->floor_ns;
     segment.is_inferred |= w->is_inferred;
+    segment.call = first_call(w);
     if (segment.socket)
         segment.retransmissions = path_socket_retransmissions(w->index, segment.socket, segment.start_ns, w->t_ns);
     path_segments_add(w->out, &segment);
@@ -81,7 +91,13 @@ void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint
         return;
     }
     w->subjects[++w->depth] = subject;
+    w->calls[w->depth] = 0;
     path_walk_go_to(w, tid, t_ns);
+}
+
+void path_walk_set_call(struct path_walk *w, uint64_t socket)
+{
+    w->calls[w->depth] = socket;
 }
 
 bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns)

@@ -37,6 +37,7 @@ struct path_walk {
     uint64_t first_ns; /* floor_ns without all that */
     uint64_t subjects[PATH_PEERS_MAX]; /* sockets that the threads along the path answer on; 0: no socket. [0]: the
                                           request's own */
+    uint64_t calls[PATH_PEERS_MAX];    /* the socket on which the answer of that thread came; 0: none, or not known */
     unsigned depth;                    /* of the current thread's */
     unsigned hops;
     bool schedules_itself; /* the process that serves the request, `task_pid`, has a scheduler of its own */
@@ -76,9 +77,10 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Goes on in thread `tid`, which sent something for the request at `t`; in the request's own process, if that schedules
  * its tasks itself, where the request's task was then, which may have let another one send it. */
 void path_walk_go_to_sender(struct path_walk *w, uint32_t tid, uint64_t t_ns);
-/* Goes on in a thread that works for this request and answers on `subject`; 0: on no socket.
- */
+/* Goes on in a thread that works for this request and answers on `subject`; 0: on no socket. */
 void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject);
+/* The answer of the current thread came in on `socket`. */
+void path_walk_set_call(struct path_walk *w, uint64_t socket);
 /* Goes on in thread `tid`, if that worked for this request at `t`. */
 bool path_walk_go_to_own(struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Whether thread `tid` worked for this request at `t`: it had been given it, or had read it. */

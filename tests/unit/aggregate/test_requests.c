@@ -458,11 +458,61 @@ static void test_abnormal_groups(void **state)
     free(list);
 }
 
+/* Requests that always take 100 ms, for a lock; in two of them, another wait is longer. */
+static void test_constant_cause_of_a_route(void **state)
+{
+    (void)state;
+    static const struct request_segment segment = {.thread = "", .detail = "", .notes = ""};
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    _cleanup_free_ struct request_route *routes = NULL;
+    struct request *found, **list;
+    size_t count = 0;
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (uint64_t i = 1; i <= 30; i++) {
+        const uint64_t queue_ms = i <= 2 ? 180 : i % 3;
+        struct request one = {.id = i,
+                              .start_ns = NOW,
+                              .duration_ns = (100 + queue_ms) * 1000000,
+                              .service = "s",
+                              .method = "GET",
+                              .route = "/",
+                              .status = 200,
+                              .weight = 1,
+                              .part_count = 2,
+                              .parts = {{REQUEST_PART_RUN_QUEUE, queue_ms * 1000000, "", ""},
+                                        {REQUEST_PART_LOCK, 100000000, "held by b", ""}},
+                              .segments = &segment,
+                              .segment_count = i <= 4 || i > 20};
+        struct request *copy;
+        assert_int_equal(request_copy(&one, &copy), 0);
+        assert_int_equal(requests_add(r, copy), 0);
+    }
+    assert_int_equal(requests_routes(r, NOW, NOW + SECOND, &routes, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(routes[0].cause_count, 1);
+    assert_int_equal(routes[0].causes[0].kind, REQUEST_PART_LOCK);
+    assert_int_equal(requests_example(r, NOW, &routes[0], 0, &found), 0);
+    assert_int_equal(found->duration_ns, 101000000);
+    assert_int_equal(found->constant.part, 2);
+    request_free(found);
+    assert_int_equal(requests_choose(r, NOW, NOW + SECOND, REQUEST_CHOICE_GROUPS, 10, &list, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(list[0]->duration_ns, 101000000);
+    assert_int_equal(list[0]->constant.part, 2);
+    request_free(list[0]);
+    free(list);
+    routes[0].causes[0].example_id = 7777; /* of another request, the number of its component is not known */
+    assert_int_equal(requests_example(r, NOW, &routes[0], 0, &found), 0);
+    assert_int_equal(found->constant.part, 0);
+    request_free(found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups_have_examples),
         cmocka_unit_test(test_abnormal_groups),
+        cmocka_unit_test(test_constant_cause_of_a_route),
         cmocka_unit_test(test_frequent_cause_does_not_displace_others),
         cmocka_unit_test(test_group_without_example_joins_another),
         cmocka_unit_test(test_joined_groups_are_sorted_by_their_sum),

@@ -124,16 +124,23 @@ static inline int find_path_in_window(const struct flight_window *window, const 
     return critical_path_find(index, request, ret);
 }
 
-/* The request of socket `socket`, whose first byte arrived at `start`, answered at `end` by `tid`. */
-static inline void expect_path(uint64_t socket, uint64_t start_us, uint64_t end_us, uint32_t tid, const char *expected)
+/* The path of the request of socket `socket`, whose first byte arrived at `start`, answered at `end` by `tid`. The
+ * caller clears it. */
+static inline void find_path_of(uint64_t socket, uint64_t start_us, uint64_t end_us, uint32_t tid,
+                                struct path_segments *ret)
 {
-    struct path_segments path;
-    _cleanup_buf_ struct buf text = {0};
     struct flight_window window = {.records = records, .count = count, .complete_from_ns = US(complete_from_us)};
     const struct critical_path_request request = {
         .socket = socket, .start_ns = US(start_us), .read_ns = US(start_us), .end_ns = US(end_us), .tid = tid};
     qsort(records, count, sizeof(records[0]), compare_times);
-    assert_int_equal(find_path_in_window(&window, &request, &path), 0);
+    assert_int_equal(find_path_in_window(&window, &request, ret), 0);
+}
+
+static inline void expect_path(uint64_t socket, uint64_t start_us, uint64_t end_us, uint32_t tid, const char *expected)
+{
+    struct path_segments path;
+    _cleanup_buf_ struct buf text = {0};
+    find_path_of(socket, start_us, end_us, tid, &path);
     describe(&path, &text);
     assert_string_equal(text.data ? text.data : "", expected);
     for (size_t i = 1; i < path.count; i++)

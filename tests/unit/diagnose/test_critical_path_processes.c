@@ -541,6 +541,32 @@ static void test_reader_that_slept_since_before_the_window(void **state)
                 "cpu 11 810-900\n");
 }
 
+/* The work of the service that a server calls, and of the service behind that one, is of the server's call. */
+static void test_work_of_a_service_is_of_its_call(void **state)
+{
+    (void)state;
+    struct path_segments path;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_sleep(50, 21, SYS_recvfrom, 3);
+    put_local_send(150, 11, SERVICE, SERVICE_PEER, RECORDER_TCP | RECORDER_IN_SOFTIRQ);
+    put_interrupt_waking(150, 21, RECORDER_IN_SOFTIRQ);
+    put_sleep(170, 11, SYS_epoll_pwait, 4);
+    put_run(180, 21);
+    put_receive(181, 21, SERVICE_PEER);
+    put_local_send(900, 21, SERVICE_PEER, SERVICE, RECORDER_TCP | RECORDER_IN_SOFTIRQ);
+    put_interrupt_waking(900, 11, RECORDER_IN_SOFTIRQ);
+    put_run(920, 11);
+    put_receive(930, 11, SERVICE);
+    put_send(1000, 11, R);
+    find_path_of(R, 100, 1000, 11, &path);
+    assert_true(path.count >= 3);
+    for (size_t i = 0; i < path.count; i++)
+        assert_int_equal(path.items[i].call, path.items[i].tid == 21 ? SERVICE : 0);
+    path_segments_clear(&path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +588,7 @@ int main(void)
         cmocka_unit_test_setup(test_queue_behind_work_of_another_process, start_trace),
         cmocka_unit_test_setup(test_queue_behind_work_that_went_to_another_process_later, start_trace),
         cmocka_unit_test_setup(test_reader_that_slept_since_before_the_window, start_trace),
+        cmocka_unit_test_setup(test_work_of_a_service_is_of_its_call, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

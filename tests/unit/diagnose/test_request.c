@@ -160,6 +160,7 @@ static void test_upstream_is_the_longest_service(void **state)
     struct request *request = diagnose(&r, items, array_size(items), &names);
     assert_string_equal(request->upstream, "10.0.0.7:5432");
     assert_int_equal(request->upstream_ns, 90);
+    assert_int_equal(request->upstream_longest_ns, 50);
     request_free(request);
 }
 
@@ -175,6 +176,15 @@ static void test_upstream_on_this_node_is_named_by_its_service(void **state)
     assert_string_equal(request->upstream, "database");
     assert_int_equal(request->upstream_ns, 70);
     request_free(request);
+    items[1].call = items[2].call = 7; /* the socket is known, on which the answer came */
+    items[0].kind = REQUEST_PART_DOWNSTREAM;
+    items[0].socket = 7;
+    request = diagnose(&r, items, array_size(items), &names);
+    assert_string_equal(request->upstream, "10.0.0.7:5432 (database)");
+    assert_int_equal(request->upstream_longest_ns, 100);
+    request_free(request);
+    items[0].kind = REQUEST_PART_CPU;
+    items[1].call = items[2].call = 0;
     items[1].owner = items[2].owner = REQUEST_OWNER_OTHER; /* its lock was held there */
     request = diagnose(&r, items, array_size(items), &names);
     assert_string_equal(request->upstream, "");

@@ -166,6 +166,29 @@ static void expect_cause(const struct request *r, const char *expected)
     assert_string_equal(request_cause_sentence(r, sentence), expected);
 }
 
+/* The largest component of the example is not what its group has in common. */
+static void test_constant_cause_of_a_group(void **state)
+{
+    (void)state;
+    struct request r = make_request();
+    r.constant = (struct request_constant){.part = 2};
+    expect_cause(&r, "waiting for disk, pread64 of weights.bin (ext4)");
+    r.upstream = "127.0.0.1:8199 (python)";
+    r.constant = (struct request_constant){.is_upstream = true};
+    expect_cause(&r, "waiting for an answer of 127.0.0.1:8199 (python)");
+    r.constant.part = 3;
+    r.parts[2] = (struct request_part){REQUEST_PART_SLEEP, 150 * MS,
+                                       "clock_nanosleep in thread 9 of process 8 (python :8199), in get() b.py:5", ""};
+    expect_cause(&r, "waiting for an answer of 127.0.0.1:8199 (python), most of it asleep, clock_nanosleep in get() "
+                     "b.py:5");
+    r.upstream = "10.0.0.7:5432";
+    r.parts[2] = (struct request_part){REQUEST_PART_DOWNSTREAM, 150 * MS,
+                                       "recvfrom to 10.0.0.7:5432, 3 times in query() db.py:7", ""};
+    expect_cause(&r, "waiting for an answer of 10.0.0.7:5432 in query() db.py:7");
+    r.parts[2].detail = "epoll_wait";
+    expect_cause(&r, "waiting for an answer of 10.0.0.7:5432");
+}
+
 static void test_cause_of_a_group(void **state)
 {
     (void)state;
@@ -211,6 +234,7 @@ static void test_cause_of_a_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_constant_cause_of_a_group),
         cmocka_unit_test(test_cause_of_a_group),
         cmocka_unit_test(test_most_time_without_knowledge),
         cmocka_unit_test(test_failure),
