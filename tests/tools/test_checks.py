@@ -1,5 +1,6 @@
 """The checks of tools/ can fail: each runs on a tree with one violation, and on one without."""
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -84,3 +85,23 @@ def test_style_rejects_violations(tmp_path, text, why):
 def test_style_ignores_comments_and_strings(tmp_path):
     tree(tmp_path, {"src/base/x.c": '/* strcpy(a) is banned */\nconst char *x = "sprintf(";\n'})
     assert "FAIL style: src/base/x.c:2" not in check("check-style", tmp_path).stdout
+
+
+DEEP = """
+#define FILL(v, n, x) volatile char v[n]; for (int i = 0; i < (n); i++) v[i] = (x)
+__attribute__((noinline)) static int inner(int x) { FILL(of_inner, 200, x); return of_inner[x & 7]; }
+__attribute__((noinline)) int middle(int x) { FILL(of_middle, OF_MIDDLE, x); return inner(x) + of_middle[x & 7]; }
+__attribute__((section("tp"), used)) int program(int *x) { FILL(of_program, 100, *x); return middle(*x) + of_program[*x & 7]; }
+"""
+
+
+@pytest.mark.parametrize("of_middle,depth", [(100, 224 + 128 + 128), (160, 224 + 160 + 128), (161, 224 + 192 + 128)])
+def test_bpf_stack_adds_up_the_functions_of_a_chain_of_calls(tmp_path, of_middle, depth):
+    built = tmp_path / "deep.bpf.o"
+    clang = next(name for name in ("clang-19", "clang-18", "clang-17", "clang-16", "clang") if shutil.which(name))
+    subprocess.run([clang, "-target", "bpf", "-O1", "-mcpu=v3", f"-DOF_MIDDLE={of_middle}", "-x", "c", "-c", "-", "-o", built], input=DEEP, text=True, check=True)
+    done = subprocess.run([TOOLS / "check-bpf-stack", built], capture_output=True, text=True)
+    if depth <= 512:
+        assert (done.returncode, done.stdout) == (0, f"deep.bpf.o: {depth} bytes\n")
+    else:
+        assert done.returncode == 1 and f"may have {depth} bytes" in done.stdout and "program 1" in done.stdout and " > middle 1" in done.stdout and " > inner 2" in done.stdout
