@@ -1,7 +1,7 @@
 # The commands of the README; Meson does everything else.
 BUILD ?= build
 
-.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install clean
+.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -52,6 +52,10 @@ python:                 ## the wheel of `import sonde`, for CPython 3.9 and late
 
 demo: all               ## run a model server under load together with `sonde up`, until Ctrl-C
 	@exec env BUILD=$(BUILD) examples/inference-server/demo
+
+package:                ## Debian packages of the agent and of libsonde, in build/package
+	@tools/install-packages build package
+	@packaging/deb/build $(BUILD)/package
 
 install: all
 	@meson install -C $(BUILD)

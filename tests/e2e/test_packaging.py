@@ -1,4 +1,6 @@
-"""Files installed with the binary: completion that covers every subcommand and flag, and a unit file that systemd accepts. What `version` prints."""
+"""Files installed with the binary: completion that covers every subcommand and flag, a unit file that systemd accepts, a configuration file that says the
+defaults, packages that have every file. What `version` prints."""
+import fnmatch
 import json
 import os
 import re
@@ -7,7 +9,7 @@ import subprocess
 import pytest
 
 from harness.machine import need_command
-from harness.paths import TOP
+from harness.paths import BUILD, TOP
 from terminal import Terminal
 
 
@@ -118,7 +120,6 @@ def test_zsh_completes_subcommands_and_flags(sonde, zsh_complete):
     assert zsh_complete("sonde record --recordwire") == "sonde record --recordwire", "an option that does not exist is completed"
 
 
-@pytest.mark.peer
 def test_systemd_accepts_the_unit_file(tmp_path, sonde):
     unit = tmp_path / "sonde.service"
     text = (TOP / "packaging/sonde.service.in").read_text().replace("@bindir@/sonde", str(sonde))
@@ -142,6 +143,37 @@ def test_version_names_formats_and_libraries(sonde, tmp_path):
     (tmp_path / "libdw.so.1").touch()  # no ELF file: the loader fails
     text = subprocess.run([sonde, "version"], capture_output=True, text=True, check=True, env=dict(os.environ, LD_LIBRARY_PATH=str(tmp_path))).stdout
     assert re.search(r"^  libdw +not installed; needed for source lines", text, re.M), text
+
+
+def print_config(sonde, path):
+    return subprocess.run([sonde, "up", "--config", path, "--print-config"], env={}, capture_output=True, text=True, timeout=30)
+
+
+def test_default_configuration_is_the_programs_own(sonde, tmp_path):
+    """As installed, with everything commented out, and with every key uncommented, it is the configuration that holds without a file."""
+    text = subprocess.run([TOP / "packaging/default-config", sonde], capture_output=True, text=True, check=True, timeout=30).stdout
+    expected = print_config(sonde, "/dev/null").stdout
+    head, _, keys = text.partition("#\n")
+    for name, content in (("commented.yaml", text), ("uncommented.yaml", re.sub("^# ?", "", keys, flags=re.M))):
+        (tmp_path / name).write_text(content)
+        done = print_config(sonde, tmp_path / name)
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+    for key in re.findall(r"^  (\w+):", expected, re.M):
+        assert re.search(rf"^#   {key}: ", keys, re.M), key
+
+
+def test_every_installed_file_is_in_a_package():
+    """meson's list of installed files, at the paths of a package's build, against the patterns of packaging/deb/*.install."""
+    patterns = {line.split()[0]: path.stem for path in (TOP / "packaging/deb").glob("*.install") for line in path.read_text().splitlines()}
+    listed = subprocess.run(["meson", "introspect", "--installed", BUILD], capture_output=True, text=True, check=True).stdout
+    found = set()
+    for path in json.loads(listed).values():
+        inside = "usr/" + path.removeprefix("/usr/local/")
+        inside = inside.replace("usr/lib/systemd", "lib/systemd")  # packaging/deb/rules moves it
+        owners = {pattern for pattern in patterns if fnmatch.fnmatch(inside, pattern) or fnmatch.fnmatch(inside, pattern + "/*")}
+        assert len({patterns[pattern] for pattern in owners}) == 1, f"{inside}: in packages {owners}"
+        found |= owners
+    assert set(patterns) - found == {"etc/sonde"}, "a pattern that matches nothing"
 
 
 def test_every_subcommand_has_help(sonde):
