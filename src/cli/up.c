@@ -1,6 +1,7 @@
 /* `sonde up`: runs the agent with its page. `sonde agent`: runs the agent with /metrics and the API only, for fleets.
  */
 #include "agent/agent.h"
+#include "base/least_rights.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
 #include "cli/privileges.h"
@@ -150,6 +151,9 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     r = check_sampling_rates(&config);
     if (r < 0)
         return r;
+    r = least_rights_enter();
+    if (r < 0)
+        log_errno(r, "rights that Sonde does not need cannot be given up");
     _cleanup_(agent_freep) struct agent *agent = NULL;
     r = agent_new(&config, &agent);
     if (r == -ENOPKG)
