@@ -102,6 +102,30 @@ void stack_text_append_user(const struct frame *frames, size_t count, char *out,
     }
 }
 
+/* Whether the function at `at` is the system call that the detail begins with. `*ret_callers`: the functions after it.
+ */
+static bool is_call_of(const char *at, const char *detail, const char **ret_callers)
+{
+    static const char from[] = " < ";
+    const size_t bytes = strcspn(detail, " :");
+    if (!bytes || strncmp(at, detail, bytes) != 0 || (at[bytes] && strncmp(at + bytes, from, strlen(from)) != 0))
+        return false;
+    *ret_callers = at[bytes] ? at + bytes + strlen(from) : "";
+    return true;
+}
+
+void stack_text_put_caller(struct buf *out, const char *where, const char *detail)
+{
+    static const char in[] = " in ", calling[] = ", calling ";
+    const char *text = where + (starts_with(where, in) ? strlen(in) : 0), *called = strstr(text, calling), *callers;
+    if (is_call_of(text, detail, &callers))
+        buf_puts(out, callers);
+    else if (called && is_call_of(called + strlen(calling), detail, &callers))
+        buf_printf(out, "%.*s%s%s", (int)(called - text), text, callers[0] ? calling : "", callers);
+    else
+        buf_puts(out, text);
+}
+
 void stack_text_append_kernel(const struct frame *frames, size_t count, char *out, size_t size)
 {
     int shown = 0;

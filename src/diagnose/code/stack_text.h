@@ -12,6 +12,10 @@
  * function has a name. */
 void stack_text_append_user(const struct frame *frames, size_t count, char *out, size_t size);
 
+/* Appends `where`, a text of stack_text_append_user, without its " in ", and without the function that is the system
+ * call which `detail` begins with: of a wait in clock_nanosleep, "handle_request() app.py:12". */
+void stack_text_put_caller(struct buf *out, const char *where, const char *detail);
+
 /* Appends ": futex_wait_queue < do_futex": the kernel's functions that led to the wait, without the scheduler's and
  * those that enter the kernel. */
 void stack_text_append_kernel(const struct frame *frames, size_t count, char *out, size_t size);

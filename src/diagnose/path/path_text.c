@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/units.h"
+#include "diagnose/code/stack_text.h"
 #include "diagnose/flight/syscalls.h"
 #include "diagnose/path/path_notes.h"
 
@@ -384,18 +385,6 @@ static void add_up_parts(struct component *parts, size_t *count)
     *count = kept;
 }
 
-/* Where the thread called the system call that the detail begins with, which is not repeated. */
-static const char *place_of_call(const char *where, const char *detail)
-{
-    static const char in[] = " in ", from[] = " < ";
-    const size_t in_bytes = strlen(in), from_bytes = strlen(from);
-    const char *caller = strstr(where, from);
-    const size_t call_bytes = caller && strncmp(where, in, in_bytes) == 0 ? (size_t)(caller - where) - in_bytes : 0;
-    const bool is_repeated = call_bytes && strncmp(where + in_bytes, detail, call_bytes) == 0 &&
-                             (detail[call_bytes] == '\0' || detail[call_bytes] == ' ');
-    return is_repeated ? caller + from_bytes : where[0] ? where + in_bytes : where;
-}
-
 /* Where the longest segment of the component waited, if a known wait was most of it. */
 static bool find_wait(const struct path_text *text, const struct component *c, struct path_wait *ret)
 {
@@ -446,14 +435,16 @@ static void put_code(struct buf *out, const struct request_part *part, const str
 }
 
 /* After a reason a sentence, after a system call its place. */
-static void put_wait_place(struct buf *out, const struct request_part *part, bool has_reason, const char *place,
-                           const char *kernel)
+static void put_wait_place(struct buf *out, const struct request_part *part, bool has_reason,
+                           const struct path_wait *wait)
 {
-    if (place[0] && has_reason)
+    _cleanup_buf_ struct buf place = {0};
+    stack_text_put_caller(&place, wait->where, part->detail);
+    if (place.size && has_reason)
         buf_printf(out, "; %s waited in ", subject_of(part));
-    else if (place[0])
+    else if (place.size)
         buf_puts(out, strstr(part->detail, "thread ") ? ", in " : " in ");
-    buf_printf(out, "%s%s", place, kernel);
+    buf_printf(out, "%s%s", place.size ? place.data : "", wait->kernel);
 }
 
 /* Adds the number of the component's waits, and their places, or the code that ran. */
@@ -476,8 +467,7 @@ static void put_places(struct path_text *text, struct component *c)
     if (lacks_code)
         buf_puts(&words->detail, "; its thread ran code that no CPU sample shows");
     if (is_known) {
-        put_wait_place(&words->detail, &c->part, text->items[c->item].segment.reason[0],
-                       place_of_call(wait.where, c->part.detail), wait.kernel);
+        put_wait_place(&words->detail, &c->part, text->items[c->item].segment.reason[0], &wait);
         buf_puts(&words->stack, wait.stack);
     }
     if (buf_error(&words->detail) < 0 || buf_error(&words->stack) < 0)

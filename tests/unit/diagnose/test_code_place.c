@@ -153,6 +153,32 @@ static void test_text_of_a_wait(void **state)
     assert_string_equal(text, " in nap() app.py:12, calling clock_nanosleep");
 }
 
+static void expect_caller(const char *where, const char *detail, const char *expected)
+{
+    _cleanup_buf_ struct buf out = {0};
+    stack_text_put_caller(&out, where, detail);
+    assert_string_equal(out.size ? out.data : "", expected);
+}
+
+/* The system call stands before its caller already. */
+static void test_caller_of_a_wait(void **state)
+{
+    (void)state;
+    expect_caller(" in nap() app.py:12, calling clock_nanosleep", "clock_nanosleep in thread 7 pool",
+                  "nap() app.py:12");
+    expect_caller(" in nap() app.c:12, calling clock_nanosleep < sleep_ms", "clock_nanosleep",
+                  "nap() app.c:12, calling sleep_ms");
+    expect_caller(" in nap() app.c:12, calling nanosleep", "clock_nanosleep", "nap() app.c:12, calling nanosleep");
+    expect_caller(" in nap() app.py:12, calling clock_nanosleep", "held by thread 7: the holder slept",
+                  "nap() app.py:12, calling clock_nanosleep");
+    expect_caller(" in epoll_wait < Selector.select < run", "epoll_wait: until a timer expired",
+                  "Selector.select < run");
+    expect_caller(" in epoll_wait2 < run", "epoll_wait", "epoll_wait2 < run");
+    expect_caller(" in clock_nanosleep", "clock_nanosleep", "");
+    expect_caller("", "clock_nanosleep", "");
+    expect_caller(" in nap() app.py:12", "", "nap() app.py:12");
+}
+
 static void add(struct code_tally *t, const char *function, uint32_t line, const char *runs)
 {
     struct code_place p = {.line = line};
@@ -222,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_garbage_collectors_are_named),
         cmocka_unit_test(test_long_and_foreign_names),
         cmocka_unit_test(test_text_of_a_wait),
+        cmocka_unit_test(test_caller_of_a_wait),
         cmocka_unit_test(test_tally_counts_functions_then_lines_then_what_ran),
         cmocka_unit_test(test_known_line_is_preferred),
         cmocka_unit_test(test_full_tally_counts_functions),
