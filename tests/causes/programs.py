@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import catalogue
+import scoring
 
 TOP = Path(__file__).resolve().parent.parent.parent
 sys.path[1:1] = [str(TOP / "tests"), str(TOP / "tools")]
@@ -19,6 +20,7 @@ import packages  # noqa: E402
 from testing.runners import LANE  # noqa: E402
 
 SERVERS = TOP / "tests/causes/servers"
+MEMORY = "1GiB"  # by default, the details of a few hundred requests are kept: of five minutes, the slowest of each route
 
 
 def wait_until(condition, timeout_s, what):
@@ -49,7 +51,7 @@ class Agent:
         self.sonde, self.log = sonde, folder / "agent"
         ready, write = os.pipe()
         with open(self.log, "w") as log:
-            command = [*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.one_cpu=1000%", *options]
+            command = [*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.one_cpu=1000%", "--set", f"budget.memory={MEMORY}", *options]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write])
         os.close(write)
         with os.fdopen(ready) as reader:
@@ -65,6 +67,13 @@ class Agent:
         if done.returncode:
             raise RuntimeError(f"sonde why: {done.stderr}")
         return json.loads(done.stdout)["requests"]
+
+    def counts(self):
+        """scoring.Counts of all requests since the agent started."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        with contextlib.closing(connection):
+            connection.request("GET", "/metrics")
+            return scoring.counts_of(connection.getresponse().read().decode())
 
     def stop(self):
         stop(self.process)

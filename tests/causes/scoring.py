@@ -3,6 +3,7 @@
 A *segment* is one of the report; a request without a path is one segment, `unattributed`. An *item* is ground truth: servers/common.py. Both are
 reduced to the request's own interval, which is [start, start + duration] as reported; ground truth outside of it is counted as `outside_ns`.
 """
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -40,6 +41,7 @@ class Scored:
     outside_ns: int
     error_ns: dict = field(default_factory=dict)
     decoy: bool = False
+    has_path: bool = True
     owned: Owned = field(default_factory=Owned)
 
 
@@ -196,7 +198,7 @@ def score(number, name, request, start, truth, service_pid=None):
         sum(s["ns"] for s in segments if cause.truth and accepts(cause.truth, s, service_pid)),
         sum(map(item_ns, truth)) - sum(item["ns"] for item in within),
         error_of_segments(within, segments, start, service_pid),
-        any(by_kind[k] > ACCUSED_NS for k in cause.decoy),
+        any(by_kind[k] > ACCUSED_NS for k in cause.decoy), bool(request.get("segments")),
         owners(within, segments, start))
 
 
@@ -228,6 +230,30 @@ def summarize(scored):
         "error_ms": mean(sum(map(abs, s.error_ns.values())) for s in scored) / MS,
         "outside_ms": mean(s.outside_ns for s in scored) / MS,
         "decoys": sum(s.decoy for s in scored),
+        "no_path": sum(not s.has_path for s in scored),
         "owner_right": owned.right_ns / owned.claimed_ns if owned.claimed_ns else None,
         "owner_claimed": owned.claimed_ns / owned.known_ns if owned.known_ns else None,
     }
+
+
+COUNTERS = {  # of the agent's /metrics
+    "served": "http_server_request_duration_seconds_count",
+    "recorded": "sonde_requests_detailed_total",
+    "dropped": "sonde_self_requests_dropped_total",
+    "over_budget": 'sonde_self_request_paths_total{outcome="over_budget"}',
+    "no_records": 'sonde_self_request_paths_total{outcome="no_records"}',
+}
+
+
+def counts_of(metrics):
+    """The agent's counts of requests, by name of COUNTERS, from the text of /metrics: the sums over all labels that the name leaves open."""
+    samples = [line.rpartition(" ") for line in metrics.splitlines() if line and not line.startswith("#")]
+    return Counter({name: sum(float(value) for series, _, value in samples if re.match(re.escape(wanted) + r"(\{|$)", series))
+                    for name, wanted in COUNTERS.items()})
+
+
+def reasons(counts):
+    """Why requests have no record or no path, in words. `counts`: of COUNTERS, of all requests of the node meanwhile."""
+    return (f"of {counts['served']:.0f} requests to all programs, {counts['served'] - counts['recorded']:.0f} were not recorded (a process has 32 records a "
+            f"second), {counts['dropped']:.0f} not kept (budget.memory), {counts['over_budget']:.0f} had no path for lack of CPU time, "
+            f"{counts['no_records']:.0f} for lack of records of the scheduler")

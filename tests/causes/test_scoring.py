@@ -52,6 +52,7 @@ def test_the_right_kind_with_too_little_time_is_wrong():
 def test_a_request_without_a_path_is_unattributed():
     scored = score("sleep", {"duration_ns": 100 * MS, "segments": []}, item("sleep", 0, 100))
     assert (scored.named, scored.right, scored.unattributed_ns, scored.owned.claimed_ns) == ("unattributed", False, 100 * MS, 0)
+    assert scoring.summarize([scored, score("sleep", request(("sleep", 100)), item("sleep", 0, 100))])["no_path"] == 1
 
 
 def test_the_largest_component_decides_and_not_the_injection():
@@ -168,3 +169,19 @@ def test_work_in_a_thread_that_has_no_part_in_it_is_not_this_requests():
     elsewhere = score("sleep", request(("sleep", 100, {"tid": 9})), own).owned
     assert (elsewhere.claimed_ns, elsewhere.right_ns) == (100 * MS, 0)
     assert score("sleep", request(("sleep", 100, {"tid": 9})), item("sleep", 0, 100)).owned.right_ns == 100 * MS
+
+
+def test_the_agents_counts_are_summed_over_their_labels():
+    metrics = """# TYPE http_server_request_duration_seconds histogram
+http_server_request_duration_seconds_count{service_name="a"} 7
+http_server_request_duration_seconds_count{service_name="b"} 5
+http_server_request_duration_seconds_sum{service_name="a"} 70
+sonde_requests_detailed_total{service_name="a"} 9
+sonde_self_requests_dropped_total 2
+sonde_self_request_paths_total{outcome="found"} 6
+sonde_self_request_paths_total{outcome="no_records"} 1
+"""
+    counts = scoring.counts_of(metrics)
+    assert counts == {"served": 12, "recorded": 9, "dropped": 2, "over_budget": 0, "no_records": 1}
+    words = scoring.reasons(counts)
+    assert "of 12 requests" in words and "3 were not recorded" in words and "2 not kept" in words and "1 for lack of records" in words
