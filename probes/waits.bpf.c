@@ -59,9 +59,11 @@ static __always_inline struct waits_stats *stats_get(void)
 struct wait_thread {
     __u64 start_time; /* with the ID: which thread it is */
     __u32 tid;
-    __u32 was_long; /* at switches: its wait before */
-    /* At returns: when it came back last, and the scheduler's accounts of it then. */
-    __u64 back_ns, runtime_ns, queued_ns, sleeps, preemptions;
+    /* At switches: its wait before was long; it ran for long. */
+    __u16 was_long, has_run;
+    __u64 back_ns; /* when it came back last */
+    /* At returns: the scheduler's accounts of it then. */
+    __u64 runtime_ns, queued_ns, sleeps, preemptions;
     /* At switches: when it left, 0: it runs; and the name of its stack, 0: not walked. */
     __u64 left_ns, stack;
 };
@@ -84,7 +86,7 @@ static __always_inline struct wait_thread *thread_of(const struct task_struct *t
     t->start_time = task->start_time;
     t->back_ns = task->start_time;
     t->runtime_ns = t->queued_ns = t->sleeps = t->preemptions = 0;
-    t->left_ns = t->was_long = 0;
+    t->left_ns = t->was_long = t->has_run = 0;
     return t;
 }
 
@@ -260,9 +262,10 @@ static __always_inline bool last_wait(const struct wait_thread *t, const struct 
 {
     __u64 start_ns = t->back_ns + (task->se.sum_exec_runtime - t->runtime_ns);
     __u64 end_ns = now - (task_queued((struct task_struct *)task) - t->queued_ns);
+    __u64 min_ns = start_ns - t->back_ns >= WAITS_RUN_NS ? 1 : WAITS_MIN_NS;
     *ret_start = start_ns;
     *ret_end = end_ns;
-    return task->nvcsw - t->sleeps == 1 && task->nivcsw == t->preemptions && start_ns + WAITS_MIN_NS <= end_ns;
+    return task->nvcsw - t->sleeps == 1 && task->nivcsw == t->preemptions && start_ns + min_ns <= end_ns;
 }
 
 static __always_inline void note_return(struct wait_thread *t, const struct task_struct *task, __u64 now)
@@ -327,6 +330,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
         return;
     t->left_ns = now;
     t->stack = 0;
+    t->has_run = now - t->back_ns >= WAITS_RUN_NS;
     struct waits_walk_share *share = walk_share_of(now);
     if (share->left_ns <= (t->was_long ? 0 : WALK_SAVED_NS / 2))
         return;
@@ -339,12 +343,15 @@ static __noinline int arrive(struct task_struct *task, __u64 now)
 {
     struct wait_thread *t = thread_of(task);
     struct waits_stats *stat = stats_get();
-    if (!t || !stat || !t->left_ns)
+    if (!t || !stat)
+        return 0;
+    t->back_ns = now;
+    if (!t->left_ns)
         return 0;
     __u64 start_ns = t->left_ns;
     t->left_ns = 0;
     t->was_long = now - start_ns >= WAITS_MIN_NS;
-    if (!t->was_long)
+    if (!t->was_long && !t->has_run)
         return 0;
     if (!t->stack)
         stat->shed++;

@@ -28,7 +28,10 @@ _Static_assert(sizeof(struct run_record) == 32, "record format");
 
 #define WAITS_RUN_HZ 99 /* samples of a CPU in a second, while processes are watched */
 
-#define WAITS_MIN_NS 1000000 /* shorter waits are not recorded */
+/* Waits of WAITS_MIN_NS are recorded, and shorter ones after the thread ran for WAITS_RUN_NS: they show what it ran.
+ * The holder of Python's GIL waits for a moment when it is forced to give it up, after 5 ms. */
+#define WAITS_MIN_NS 1000000
+#define WAITS_RUN_NS 3000000
 
 /* The watched processes: a process is at any place of the line that the low bits of its ID give. 0: free. */
 #define WAITS_LINES 256

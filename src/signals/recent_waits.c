@@ -291,3 +291,21 @@ void recent_waits_find_runs(struct recent_waits *w, uint32_t tid, uint64_t from_
             code_tally_add(tally, place);
     }
 }
+
+void recent_waits_find_next(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
+                            struct code_tally *tally)
+{
+    const struct wait *first = NULL;
+    for (uint64_t n = w->count; n-- > 0 && w->count - n <= WAITS;) {
+        const struct wait *one = &w->all[n % WAITS];
+        if (one->end_ns + ORDER_NS < from_ns)
+            break;
+        if (one->tid == tid && one->start_ns >= from_ns && one->start_ns < to_ns &&
+            (!first || one->start_ns < first->start_ns))
+            first = one;
+    }
+    struct kept_stack *s = first ? &w->stacks[first->stack % STACKS] : NULL;
+    const struct code_place *place = s && s->name == first->stack ? place_of(w, s) : NULL;
+    if (place)
+        code_tally_add(tally, place);
+}

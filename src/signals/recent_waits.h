@@ -38,6 +38,11 @@ void recent_waits_put_stack(struct recent_waits *w, uint64_t name, const struct 
 /* Thread `tid` waited in [start, end) at this stack. */
 void recent_waits_put(struct recent_waits *w, uint32_t tid, uint64_t start_ns, uint64_t end_ns, uint64_t stack);
 
+/* Adds to `tally` the code place of the first wait of thread `tid` that began in [from_ns, to_ns), if its stack is
+ * known. */
+void recent_waits_find_next(struct recent_waits *w, uint32_t tid, uint64_t from_ns, uint64_t to_ns,
+                            struct code_tally *tally);
+
 /* Thread `tid` was found running at this stack. */
 void recent_waits_put_run(struct recent_waits *w, uint32_t tid, uint64_t time_ns, uint64_t stack);
 /* Adds the code places where thread `tid` was found running in [from, to) to `tally`. */

@@ -57,6 +57,7 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
         s.reason = s.kind == REQUEST_PART_DISK ? "it waited for a disk" : awaited[span->state];
     if (walk->kind != REQUEST_PART_UNATTRIBUTED)
         s.kind = walk->kind;
+    s.has_gil = walk->is_gil && span->state == THREAD_RUNNING;
     s.for_tid = walk->waiter;
     s.for_syscall = walk->left ? walk->left->syscall : RECORDER_NO_SYSCALL;
     s.for_object = walk->left ? walk->left->object : 0;

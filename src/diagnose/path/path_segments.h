@@ -21,6 +21,7 @@ struct path_segment {
     uint64_t owner_id;        /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
     bool is_inferred;         /* it rests on an inference, which `reason` names; otherwise it is measured */
     bool is_other_work;       /* its thread ran something else while the request was ready */
+    bool has_gil;             /* its thread ran, and had the GIL of a Python interpreter */
     int syscall;              /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
     uint64_t object;          /* first argument of that system call */
     uint64_t socket;          /* cookie of the one that it waited for; 0: none, or unknown */

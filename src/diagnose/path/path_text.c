@@ -20,6 +20,9 @@
 #define SHORT_NS     1000    /* nor one so short */
 #define RUN_MIN_NS   1000000 /* a component of less time needs no CPU sample */
 #define MOST_SHARE   10      /* a stretch has less than this part of another kind: the sum of its kind is not shown */
+/* A thread that gives up the GIL waits for it again within this time. Less stolen time, its wait seems to begin earlier
+ * than it did. */
+#define RELEASE_NS 1000000
 
 struct described {
     struct path_segment segment;
@@ -411,6 +414,21 @@ static bool find_code(const struct path_text *text, const struct component *c, s
     return code_tally_most(&tally, ret) > 0;
 }
 
+/* Where the holder of the GIL gave it up, most often. Most holders are forced to, and wait for it again: where they
+ * wait is the function that ran. */
+static bool find_release(const struct path_text *text, const struct component *c, struct code_place *ret)
+{
+    struct code_tally tally;
+    code_tally_begin(&tally);
+    for (size_t i = 0; text->names.next_wait && i < text->count; i++) {
+        const struct path_segment *s = &text->items[i].segment;
+        const uint64_t since_ns = length_of(s) > RELEASE_NS ? s->end_ns - RELEASE_NS : s->start_ns;
+        if (s->has_gil && strcmp(text->items[i].detail, c->part.detail) == 0)
+            text->names.next_wait(text->names.context, s->tid, since_ns, s->end_ns + RELEASE_NS, &tally);
+    }
+    return code_tally_most(&tally, ret) > 0 && ret->function[0];
+}
+
 /* Its thread ran other work while the request was ready, and it is not known which. */
 static bool is_unsampled(const struct path_text *text, const struct component *c)
 {
@@ -434,6 +452,13 @@ static void put_code(struct buf *out, const struct request_part *part, const str
         buf_printf(out, "%s%s ran %s", out->size ? "; " : "", subject_of(part), text);
 }
 
+static void put_release(struct buf *out, struct code_place *release)
+{
+    char words[CODE_TEXT_BYTES];
+    release->runs[0] = '\0'; /* what it called to wait */
+    buf_printf(out, "; it gave the GIL up in %s", code_place_text(release, words));
+}
+
 /* After a reason a sentence, after a system call its place. */
 static void put_wait_place(struct buf *out, const struct request_part *part, bool has_reason,
                            const struct path_wait *wait)
@@ -451,12 +476,13 @@ static void put_wait_place(struct buf *out, const struct request_part *part, boo
 static void put_places(struct path_text *text, struct component *c)
 {
     struct path_wait wait;
-    struct code_place code;
+    struct code_place code, release;
     if (text->part_count >= REQUEST_PARTS_MAX)
         return;
     const bool is_known = find_wait(text, c, &wait), is_code = find_code(text, c, &code),
+               is_release = !is_code && find_release(text, c, &release),
                lacks_code = !is_known && !is_code && is_unsampled(text, c);
-    if (!is_known && !is_code && !lacks_code && c->waits < 2)
+    if (!is_known && !is_code && !is_release && !lacks_code && c->waits < 2)
         return;
     struct part_text *words = &text->parts[text->part_count++];
     buf_puts(&words->detail, c->part.detail);
@@ -464,6 +490,8 @@ static void put_places(struct path_text *text, struct component *c)
         buf_printf(&words->detail, ", %u times", c->waits);
     if (is_code)
         put_code(&words->detail, &c->part, &code);
+    if (is_release)
+        put_release(&words->detail, &release);
     if (lacks_code)
         buf_puts(&words->detail, "; its thread ran code that no CPU sample shows");
     if (is_known) {

@@ -45,6 +45,8 @@ struct path_names {
     /* The wait of the thread with the most time in [from, to). Strings are valid until the next call. False: not known.
      * NULL: never known. */
     bool (*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);
+    /* Adds to `tally` the place where the thread began to wait in [from, to), if it did. NULL: never known. */
+    void (*next_wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally);
     /* What descriptor `fd` of the thread is, by its last component ("weights.bin"); "": not known. NULL: never known.
      */
     void (*descriptor)(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);

@@ -114,6 +114,13 @@ static bool find_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to
     return n->recent_waits && recent_waits_find(n->recent_waits, tid, from_ns, to_ns, ret);
 }
 
+static void find_next_wait(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally)
+{
+    const struct request_namer *n = context;
+    if (n->recent_waits)
+        recent_waits_find_next(n->recent_waits, tid, from_ns, to_ns, tally);
+}
+
 static void read_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
 {
     const struct request_namer *n = context;
@@ -135,6 +142,7 @@ struct request_names request_names_by(struct request_namer *n)
                  .device = read_device,
                  .samples = find_samples,
                  .wait = find_wait,
+                 .next_wait = find_next_wait,
                  .descriptor = read_descriptor,
                  .peer = read_peer},
     };

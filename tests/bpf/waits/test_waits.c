@@ -125,7 +125,7 @@ static void test_waits_of_a_watched_process(void **state)
         const struct wait_record *wait = &r.waits[i];
         assert_int_equal(wait->h.pid, pid);
         assert_int_equal(wait->h.tid, pid);
-        assert_true(wait->h.time_ns - wait->start_ns >= WAITS_MIN_NS && wait->h.time_ns <= end_ns);
+        assert_true(wait->h.time_ns > wait->start_ns && wait->h.time_ns <= end_ns);
         if (count_at(&r, wait->stack) != NAPS) /* it waited to be asked to nap */
             continue;
         places++;
@@ -142,6 +142,56 @@ static void test_waits_of_a_watched_process(void **state)
     assert_int_equal(r.wait_count + r.stack_count, 0);
     workload_end(&child);
     workload_end(&other);
+    end(&w);
+}
+
+static void nap_briefly(unsigned count)
+{
+    while (count-- > 0)
+        usleep(50);
+}
+
+static void spin_and_nap_briefly(unsigned count)
+{
+    while (count-- > 0) {
+        const uint64_t end_ns = clock_monotonic_ns() + WAITS_RUN_NS + 1000000;
+        while (clock_monotonic_ns() < end_ns)
+            ;
+        usleep(50);
+    }
+}
+
+static size_t drain_short_waits(struct watch *w)
+{
+    struct recorded r;
+    size_t count = 0;
+    drain(w, &r);
+    for (size_t i = 0; i < r.wait_count; i++)
+        count += r.waits[i].h.time_ns - r.waits[i].start_ns < WAITS_MIN_NS;
+    return count;
+}
+
+/* A thread that is preempted did not run for long, and one whose CPU the hypervisor took did: so each is tried until it
+ * is left alone. */
+static void test_short_waits_only_after_a_long_run(void **state)
+{
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    struct workload child = workload_start(NULL, NULL);
+    const uint32_t pid = (uint32_t)child.pid;
+    size_t after_run = 0, others = 1;
+    assert_true(unwind_load_process(shared_tables_unwind(w.tables), child.pid) > 0);
+    waits_source_watch(w.self, &pid, 1);
+    for (int i = 0; i < 100 && !after_run; i++) {
+        workload_run(&child, spin_and_nap_briefly, 10);
+        after_run = drain_short_waits(&w);
+    }
+    assert_true(after_run > 0);
+    for (int i = 0; i < 100 && others; i++) {
+        workload_run(&child, nap_briefly, 100);
+        others = drain_short_waits(&w);
+    }
+    assert_int_equal(others, 0);
+    workload_end(&child);
     end(&w);
 }
 
@@ -296,6 +346,7 @@ static void test_new_cpu_without_samples_is_a_loss(void **state)
 #define CASES(name, method)                                                                                            \
     CASE("waits_of_a_watched_process_" name, test_waits_of_a_watched_process, method),                                 \
         CASE("first_wait_of_a_thread_" name, test_first_wait_of_a_thread, method),                                     \
+        CASE("short_waits_only_after_a_long_run_" name, test_short_waits_only_after_a_long_run, method),               \
         CASE("samples_of_a_watched_process_" name, test_samples_of_a_watched_process, method),                         \
         CASE("samples_during_a_walk_are_missed_" name, test_samples_during_a_walk_are_missed, method),                 \
         CASE("new_cpu_without_samples_is_a_loss_" name, test_new_cpu_without_samples_is_a_loss, method)

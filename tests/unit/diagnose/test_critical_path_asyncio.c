@@ -239,6 +239,8 @@ static void test_the_lock_is_called_the_gil(void **state)
     assert_int_equal(find_path_in_window(&window, &request, &path), 0);
     assert_int_equal(path.items[1].kind, REQUEST_PART_LOCK);
     assert_string_equal(path.items[1].reason, "the holder of Python's GIL was running");
+    assert_true(path.items[1].has_gil);
+    assert_false(path.items[0].has_gil);
     path_segments_clear(&path);
 }
 

@@ -174,6 +174,34 @@ static void test_samples_in_the_interval(void **state)
     assert_int_equal(resolved, 2); /* the malformed one again, when it is asked for again */
 }
 
+static void expect_next_wait(struct recent_waits *w, uint64_t from_ns, uint64_t to_ns, const char *function)
+{
+    struct code_tally tally;
+    struct code_place place;
+    code_tally_begin(&tally);
+    recent_waits_find_next(w, 7, from_ns, to_ns, &tally);
+    assert_int_equal(code_tally_most(&tally, &place), function ? 1 : 0);
+    if (function)
+        assert_string_equal(place.function, function);
+}
+
+static void test_first_wait_that_begins_in_the_interval(void **state)
+{
+    _cleanup_(recent_waits_freep) struct recent_waits *w = make();
+    (void)state;
+    line = 12;
+    put_stack(w, 1, "native", 0);
+    put_stack(w, 2, "libc", 0); /* it has no own code */
+    recent_waits_put(w, 7, 100, 200, 1);
+    recent_waits_put(w, 8, 205, 206, 1);
+    recent_waits_put(w, 7, 210, 300, 2);
+    recent_waits_put(w, 7, 400, 500, 3); /* its stack was lost */
+    expect_next_wait(w, 100, 300, "native()");
+    expect_next_wait(w, 101, 211, "");
+    expect_next_wait(w, 101, 210, NULL);
+    expect_next_wait(w, 211, 500, NULL);
+}
+
 static void check_place(struct recent_waits *w, const char *where, uint32_t of_line)
 {
     struct code_tally tally;
@@ -241,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_oldest_waits_are_overwritten),
         cmocka_unit_test(test_stacks_are_bounded_by_their_bytes),
         cmocka_unit_test(test_samples_in_the_interval),
+        cmocka_unit_test(test_first_wait_that_begins_in_the_interval),
         cmocka_unit_test(test_stack_is_resolved_again_until_its_line_is_known),
         cmocka_unit_test(test_processes_are_wanted_for_a_minute),
         cmocka_unit_test(test_process_named_longest_ago_gives_way),
