@@ -27,8 +27,11 @@ static const struct used_capability {
     {CAP_DAC_READ_SEARCH,
      false,
      {"CAP_DAC_READ_SEARCH", "executables that only their owner may read have no symbols and no unwind tables"}},
+    {CAP_CHECKPOINT_RESTORE,
+     true,
+     {"CAP_CHECKPOINT_RESTORE", "executables that were deleted or replaced since they were started have no symbols"}},
     {CAP_SYSLOG, false, {"CAP_SYSLOG", "kernel functions have no names"}},
-    {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names"}},
+    {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names; no uprobes since Linux 6.16"}},
 };
 
 static bool is_held(cap_t own, cap_value_t capability)

@@ -8,7 +8,7 @@ struct privilege {
     const char *name, *cost;
 };
 
-#define PRIVILEGES_MAX 6
+#define PRIVILEGES_MAX 7
 
 /* Writes the capabilities that this process does not have to `ret`; returns their number. */
 size_t privileges_missing(struct privilege ret[PRIVILEGES_MAX]);

@@ -145,6 +145,13 @@ def test_version_names_formats_and_libraries(sonde, tmp_path):
     assert re.search(r"^  libdw +not installed; needed for source lines", text, re.M), text
 
 
+def test_unit_file_leaves_few_rights():
+    """systemd's own rating, times ten. A higher one is a decision; docs/operate.md says what each remaining right is for."""
+    done = subprocess.run([need_command("systemd-analyze"), "security", "--no-pager", "--offline=true", "--threshold=26", BUILD / "packaging/sonde.service"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Overall exposure level" in done.stdout, done.stdout[-200:] + done.stderr
+
+
 def print_config(sonde, path):
     return subprocess.run([sonde, "up", "--config", path, "--print-config"], env={}, capture_output=True, text=True, timeout=30)
 

@@ -45,7 +45,7 @@ def test_doctor_needs_no_capabilities(public_sonde):
     assert done.returncode == 0 and done.stderr == "", done
     output = json.loads(done.stdout)
     missing = {fact["value"] for fact in output["facts"] if fact["name"] == "capabilities" and not fact["good"] and fact["cost"]}
-    assert missing == {f"missing CAP_{name}" for name in ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "SYSLOG", "SYS_ADMIN")}, output["facts"]
+    assert missing == {f"missing CAP_{name}" for name in ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE", "SYSLOG", "SYS_ADMIN")}, output["facts"]
     probes = {p["probe"]: p for p in output["probes"]}
     for name in ("CPU samples", "requests", "process lifecycle"):
         assert not probes[name]["attached"] and re.search("not permitted|Permission denied", probes[name]["fallback_reason"]) and probes[name]["limitation"], probes[name]
@@ -63,7 +63,7 @@ def test_missing_capabilities_have_their_limitation(public_sonde):
     """With the capabilities for sampling, doctor must not report that nothing attaches; CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON."""
     done = run_unprivileged(public_sonde, "doctor", keep="+bpf,+perfmon")
     costs = dict(re.findall(r"missing (CAP_\w+) +<- (.*)", done.stdout))
-    assert set(costs) == {"CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_SYSLOG", "CAP_SYS_ADMIN"}, done.stdout
+    assert set(costs) == {"CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG", "CAP_SYS_ADMIN"}, done.stdout
     assert "kernel functions have no names" in costs["CAP_SYSLOG"], done.stdout
     done = run_unprivileged(public_sonde, "doctor", keep="+sys_admin")
     assert not re.search(r"missing CAP_(BPF|PERFMON)", done.stdout), done.stdout
