@@ -118,7 +118,8 @@ def with_own_lock(command, lock):
     of the results notes), and the measured one must not refuse to start."""
     if not agent_runs():
         return command
-    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', lock, AGENT_LOCK, *command]
+    own = 'mount --bind "$0" "$1" && mkdir -p /run/sonde && mount -t tmpfs sonde /run/sonde && shift && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", own, lock, AGENT_LOCK, *command]
 
 
 class Ended(RuntimeError):

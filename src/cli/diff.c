@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/output.h"
 #include "cli/subcommands.h"
+#include "client/agent_address.h"
 #include "client/agent_window.h"
 #include "export/diff_html.h"
 #include "export/diff_text.h"
@@ -170,7 +171,7 @@ static int run_diff(int argc, char **argv)
          "with --window: only this container, by 12 or more digits of its ID", 0, 0},
         {0, "time", OPTION_TEXT, &args.time, "TIME",
          "with --window: cpu (default), off_cpu (time threads waited), or wall (both)", 0, 0},
-        {0, "agent", OPTION_TEXT, &args.agent, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
+        {0, "agent", OPTION_TEXT, &args.agent, "ADDRESS", "with --window: " AGENT_ADDRESS_HELP, 0, 0},
         {0}};
     int operands, r = options_parse(&subcommand_diff, specs, argc, argv, &operands);
     if (r != 0)
@@ -178,8 +179,8 @@ static int run_diff(int argc, char **argv)
     r = check_sides(&args, operands, windows);
     if (r < 0)
         return r;
-    if (!args.agent)
-        args.agent = "127.0.0.1:7070";
+    if (args.windows.count)
+        args.agent = agent_address_or_default(args.agent);
     const struct agent_window *agent_windows = args.windows.count ? windows : NULL;
     struct output output;
     if (!args.page)

@@ -10,6 +10,7 @@
 #include "cli/observe.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
+#include "client/agent_address.h"
 #include "client/agent_client.h"
 #include "export/coverage_json.h"
 
@@ -266,7 +267,8 @@ static int run_doctor(int argc, char **argv)
     const char *address = NULL;
     const struct option_spec specs[] = {
         {0, "json", OPTION_FLAG, &json, NULL, "as one JSON object", 0, 0},
-        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default: page.listen)", 0, 0},
+        {0, "agent", OPTION_TEXT, &address, "ADDRESS",
+         "address of the agent, or path of its socket (default: page.socket, else page.listen)", 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_doctor, specs, argc, argv, NULL);
@@ -280,7 +282,10 @@ static int run_doctor(int argc, char **argv)
     uname(&uts);
     config_defaults(&of_file);
     (void)config_load(&of_file, CONFIG_PATH, error); /* fact_receiver reports the error; the defaults remain */
-    size_t fact_count = collect_facts(address ? address : of_file.page_listen, facts, array_size(facts));
+    if (!address)
+        address = agent_address_of(config_is_given(of_file.page_socket) ? of_file.page_socket : NULL,
+                                   config_is_given(of_file.page_listen) ? of_file.page_listen : NULL);
+    size_t fact_count = collect_facts(address, facts, array_size(facts));
     config_defaults(&config);
     config_enable_signals(&config, true); /* also try the features that are disabled by default */
     config_put_bool(&config, "off_cpu.wakers", true);
@@ -289,7 +294,7 @@ static int run_doctor(int argc, char **argv)
     if (r < 0 && report.count == 0) /* failed before anything was attached */
         return log_errno(r, "doctor: cannot try to attach anything");
     struct coverage coverage;
-    find_traffic(address ? address : of_file.page_listen, &report, &coverage);
+    find_traffic(address, &report, &coverage);
     if (json)
         return print_json(&uts, facts, fact_count, &report, &coverage);
     print_text(&uts, facts, fact_count, &report);
@@ -299,7 +304,7 @@ static int run_doctor(int argc, char **argv)
 
 const struct subcommand subcommand_doctor = {
     .name = "doctor",
-    .synopsis = "[--json] [--agent ADDRESS:PORT]",
+    .synopsis = "[--json] [--agent ADDRESS]",
     .summary = "Check what this kernel allows, what attaches, and what is missing",
     .run = run_doctor,
 };

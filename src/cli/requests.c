@@ -7,6 +7,7 @@
 #include "cli/end_signals.h"
 #include "cli/requests_text.h"
 #include "cli/subcommands.h"
+#include "client/agent_address.h"
 #include "client/agent_client.h"
 #include "client/agent_limits.h"
 #include "export/coverage_json.h"
@@ -33,15 +34,6 @@ static bool is_service(const struct requests_args *args, const char *service, co
     return !args->service || request_service_matches(args->service, service, unit, port);
 }
 
-static int report_failure(const struct requests_args *args, int r)
-{
-    if (r == -ENOPKG)
-        return r; /* already logged */
-    if (r == -ECONNREFUSED)
-        return log_errno(r, "requests: no agent at %s; start one with `sonde up`", args->address);
-    return log_errno(r, "requests: the agent at %s does not answer", args->address);
-}
-
 static int write_output(const struct buf *out)
 {
     if (buf_error(out) < 0)
@@ -58,7 +50,7 @@ static int put_routes(const struct requests_args *args, struct buf *out)
     struct coverage coverage;
     int r = agent_client_routes(args->address, args->last_ns / 1000000000u, &coverage, &routes, &count);
     if (r < 0)
-        return report_failure(args, r);
+        return agent_address_log_failure("requests", args->address, r);
     for (size_t i = 0; i < count; i++)
         if (is_service(args, routes[i].service, routes[i].unit, routes[i].port))
             routes[kept++] = routes[i];
@@ -120,7 +112,7 @@ static int print_abnormal(const struct requests_args *args)
                                   args->each ? REQUEST_CHOICE_ABNORMAL : REQUEST_CHOICE_ABNORMAL_GROUPS, &coverage,
                                   &requests, &count);
     if (r < 0)
-        return report_failure(args, r);
+        return agent_address_log_failure("requests", args->address, r);
     const uint64_t all = request_list_total(requests, count);
     for (size_t i = 0; i < count; i++)
         if (is_service(args, requests[i]->service, requests[i]->unit, requests[i]->port))
@@ -154,7 +146,7 @@ static int print_abnormal(const struct requests_args *args)
 
 static int run_requests(int argc, char **argv)
 {
-    struct requests_args args = {.address = "127.0.0.1:7070", .last_ns = 60 * 1000000000ull};
+    struct requests_args args = {.last_ns = 60 * 1000000000ull};
     const struct option_spec specs[] = {
         {'l', "last", OPTION_DURATION, &args.last_ns, "DURATION", "of the last DURATION, up to 5m (default 60s)",
          1000000000, REQUESTS_KEPT_SECONDS * 1000000000ll},
@@ -163,7 +155,7 @@ static int run_requests(int argc, char **argv)
          0, 0},
         {0, "each", OPTION_FLAG, &args.each, NULL, "with --abnormal: one line for each of these requests", 0, 0},
         {0, "json", OPTION_FLAG, &args.json, NULL, "as a JSON object (docs/why.md)", 0, 0},
-        {0, "agent", OPTION_TEXT, &args.address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
+        {0, "agent", OPTION_TEXT, &args.address, "ADDRESS", AGENT_ADDRESS_HELP, 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_requests, specs, argc, argv, NULL);
@@ -173,6 +165,7 @@ static int run_requests(int argc, char **argv)
         log_error("requests: --each needs --abnormal");
         return -EINVAL;
     }
+    args.address = agent_address_or_default(args.address);
     if (args.abnormal)
         r = print_abnormal(&args);
     else if (args.json || !isatty(STDOUT_FILENO))
@@ -186,7 +179,7 @@ static int run_requests(int argc, char **argv)
 
 const struct subcommand subcommand_requests = {
     .name = "requests",
-    .synopsis = "[--abnormal [--each]] [--service NAME] [--last 60s] [--json] [--agent ADDRESS:PORT]",
+    .synopsis = "[--abnormal [--each]] [--service NAME] [--last 60s] [--json] [--agent ADDRESS]",
     .summary = "Show the rate, latency and errors of each route, and abnormal requests",
     .details =
         "Prints a table of services and routes, from a random sample of their requests (docs/why.md). On a terminal it is\n"

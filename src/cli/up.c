@@ -61,21 +61,31 @@ static void print_config(const struct config *c)
 
 static int start_page(const struct config *c, const struct page_data *data, bool without_ui, struct page **ret)
 {
-    struct page_options options = {
-        .listen = c->page_listen,
+    const struct page_options options = {
+        .listen = config_is_given(c->page_listen) ? c->page_listen : NULL,
+        .socket = {.path = config_is_given(c->page_socket) ? c->page_socket : NULL,
+                   .mode = (mode_t)strtoul(c->page_socket_mode, NULL, 8),
+                   .group = c->page_socket_group[0] ? c->page_socket_group : NULL},
         .allowed_hosts = c->page_allowed_hosts[0] ? c->page_allowed_hosts : NULL,
         .without_ui = without_ui,
     };
-    int r = page_start(&options, data, ret);
-    if (r == -EINVAL)
-        log_error("page.listen: '%s' is not ADDRESS:PORT, such as 127.0.0.1:7070", c->page_listen);
-    else if (r == -ENOPKG)
-        log_error(
-            "cannot listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12 (libmicrohttpd where packages are RPMs)",
+    return page_start(&options, data, ret);
+}
+
+/* Says where the page is, and who can read it. */
+static void announce(const struct config *c, const struct page *page, bool is_up)
+{
+    if (!page_is_local(page))
+        log_warning(
+            "page.listen: everybody whose machine reaches %s can read the routes, commands and file names of this node, without a password",
             c->page_listen);
-    else if (r < 0)
-        log_errno(r, "cannot listen on %s (set another address with page.listen)", c->page_listen);
-    return r;
+    printf("%s ", is_up ? "Sonde is watching. Its page:" : "sonde agent: listening on");
+    if (config_is_given(c->page_listen))
+        printf("http://%.*s:%u/  (%sCtrl-C stops it)\n", (int)(strrchr(c->page_listen, ':') - c->page_listen),
+               c->page_listen, page_port(page), page_is_local(page) ? "all users of this machine can read it; " : "");
+    else
+        printf("%s  (Ctrl-C stops it)\n", page_socket(page) ? page_socket(page) : "nowhere");
+    fflush(stdout);
 }
 
 /* Disables CPU profiling when all rates are 0, so that no sampling timers run. -EINVAL when sampling rules exist but
@@ -108,7 +118,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
          "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
         {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "override one setting of the file; may be repeated", 0, 0},
         {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT",
-         "address to listen on (page.listen; default 127.0.0.1:7070)", 0, 0},
+         "address to listen on, or none (page.listen; default 127.0.0.1:7070)", 0, 0},
         {'F', "rate", OPTION_INTEGER, &rate, "HZ", "samples per second and CPU, up to 1000 (profile.rate; default 19)",
          1, 1000},
         {0, "off-cpu", OPTION_FLAG, &off_cpu, NULL,
@@ -183,15 +193,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     r = start_page(&config, &data, subcommand == &subcommand_agent, &page);
     if (r < 0)
         return -EIO;
-    if (!page_is_local(page))
-        log_warning(
-            "page.listen: everybody whose machine reaches %s can read the routes, commands and file names of this node, without a password",
-            config.page_listen);
-    printf("%s http://%.*s:%u/  (%sCtrl-C stops it)\n",
-           subcommand == &subcommand_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
-           (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page),
-           page_is_local(page) ? "all users of this machine can read it; " : "");
-    fflush(stdout);
+    announce(&config, page, subcommand == &subcommand_up);
     return agent_run(agent, (int)ready_fd);
 }
 

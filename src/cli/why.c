@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/subcommands.h"
 #include "cli/why_text.h"
+#include "client/agent_address.h"
 #include "client/agent_client.h"
 #include "client/agent_limits.h"
 #include "diagnose/request_sentence.h"
@@ -61,14 +62,12 @@ static int query_or_observe(const char *address, bool address_given, uint64_t la
                             size_t max, struct coverage *ret_coverage, struct request ***ret, size_t *ret_count)
 {
     int r = agent_client_requests(address, last_ns / 1000000000u, max, which, ret_coverage, ret, ret_count);
-    if (r == 0)
+    if (r == 0) {
         agent_limits_report(address);
-    if (r == -ENOPKG && address_given)
-        return r; /* already logged */
-    if (r != -ECONNREFUSED && r != -ENOPKG)
-        return r < 0 ? log_errno(r, "why: the agent at %s does not answer", address) : 0;
-    if (address_given)
-        return log_errno(r, "why: no agent at %s", address);
+        return 0;
+    }
+    if (address_given || agent_address_is_denied() || (r != -ECONNREFUSED && r != -ENOPKG))
+        return agent_address_log_failure("why", address, r);
     _cleanup_(requests_freep) struct requests *requests = NULL;
     r = requests_new(OBSERVE_MEMORY_BYTES / 8, &requests) ?: observe_requests(last_ns, requests, ret_coverage);
     if (r == 0)
@@ -148,7 +147,7 @@ static int run_why(int argc, char **argv)
         {0, "json", OPTION_FLAG, &format.json, NULL, "as a JSON object (docs/why.md)", 0, 0},
         {0, "html", OPTION_TEXT, &format.html, "FILE",
          "write one self-contained HTML file instead (-: standard output)", 0, 0},
-        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
+        {0, "agent", OPTION_TEXT, &address, "ADDRESS", AGENT_ADDRESS_HELP, 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_why, specs, argc, argv, &operands);
@@ -171,7 +170,7 @@ static int run_why(int argc, char **argv)
     struct coverage coverage = {0};
     format.grouped = !slowest && !wanted.trace_id;
     const size_t max = slowest ? (size_t)slowest : format.grouped ? REQUESTS_MAX : TRACE_REQUESTS_MAX;
-    r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns,
+    r = query_or_observe(agent_address_or_default(address), address, last_ns,
                          format.grouped ? REQUEST_CHOICE_GROUPS : REQUEST_CHOICE_ALL,
                          is_any_wanted(&wanted) ? max : REQUESTS_MAX, &coverage, &requests, &count);
     if (r < 0)
@@ -191,7 +190,7 @@ const struct subcommand subcommand_why = {
     .name = "why",
     .synopsis =
         "[TRACE_ID] [--slowest N] [--service NAME] [--route ROUTE] [--last 60s] [--stacks | --json | --html FILE] "
-        "[--agent ADDRESS:PORT]",
+        "[--agent ADDRESS]",
     .summary = "Show why requests were slow",
     .details =
         "Prints requests by route and cause, most time lost first, with an example of each. The time lost is how much longer\n"

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "client/agent_address.h"
 #include "client/agent_reply.h"
 
 #include <curl/curl.h>
@@ -29,8 +30,13 @@ static int errno_of_curl(CURLcode code)
                                               : -EIO;
 }
 
-static int http_get(const char *url, struct buf *ret_body)
+/* `path` with its query, such as "/api/v1/status". */
+static int http_get(const char *address, const char *path, struct buf *ret_body)
 {
+    char url[512];
+    const bool is_socket = agent_address_is_socket(address);
+    if (snprintf(url, sizeof(url), "http://%s%s", is_socket ? "localhost" : address, path) >= (int)sizeof(url))
+        return -EINVAL;
     const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
     if (code != CURLE_OK) {
         log_warning("libcurl cannot be used, and no agent can be queried without it: %s", curl_easy_strerror(code));
@@ -41,6 +47,8 @@ static int http_get(const char *url, struct buf *ret_body)
         return -ENOMEM;
     long status = 0;
     curl_easy_setopt(curl, CURLOPT_URL, url);
+    if (is_socket)
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, address);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
     curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* ignores http_proxy: agents are reached directly */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -56,24 +64,21 @@ static int http_get(const char *url, struct buf *ret_body)
 int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,
                           struct coverage *ret_coverage, struct request ***ret, size_t *ret_count)
 {
-    char url[512];
-    if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu&which=%s", address,
-                 (unsigned long long)seconds, max, request_choice_name(which)) >= (int)sizeof(url))
-        return -EINVAL;
+    char path[256];
+    snprintf(path, sizeof(path), "/api/v1/requests?seconds=%llu&max=%zu&which=%s", (unsigned long long)seconds, max,
+             request_choice_name(which));
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
-    int r = http_get(url, &body);
+    int r = http_get(address, path, &body);
     return r < 0 ? r : agent_reply_requests(&body, ret_coverage, ret, ret_count);
 }
 
 int agent_client_routes(const char *address, uint64_t seconds, struct coverage *ret_coverage,
                         struct request_route **ret, size_t *ret_count)
 {
-    char url[512];
-    if (snprintf(url, sizeof(url), "http://%s/api/v1/routes?seconds=%llu", address, (unsigned long long)seconds) >=
-        (int)sizeof(url))
-        return -EINVAL;
+    char path[256];
+    snprintf(path, sizeof(path), "/api/v1/routes?seconds=%llu", (unsigned long long)seconds);
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
-    int r = http_get(url, &body);
+    int r = http_get(address, path, &body);
     return r < 0 ? r : agent_reply_routes(&body, ret_coverage, ret, ret_count);
 }
 
@@ -90,11 +95,8 @@ static void join_texts(const json_t *texts, char *out, size_t size)
 
 int agent_client_state(const char *address, struct agent_state *ret)
 {
-    char url[512];
-    if (snprintf(url, sizeof(url), "http://%s/api/v1/status", address) >= (int)sizeof(url))
-        return -EINVAL;
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
-    int r = http_get(url, &body);
+    int r = http_get(address, "/api/v1/status", &body);
     if (r < 0)
         return r;
     json_error_t error;
@@ -117,9 +119,9 @@ int agent_client_state(const char *address, struct agent_state *ret)
 
 int agent_client_profile(const char *address, const char *query, struct buf *ret_body)
 {
-    char url[512];
-    if (snprintf(url, sizeof(url), "http://%s/api/v1/profile?%s", address, query) >= (int)sizeof(url))
+    char path[384];
+    if (snprintf(path, sizeof(path), "/api/v1/profile?%s", query) >= (int)sizeof(path))
         return -EINVAL;
     ret_body->max_bytes = PROFILE_MAX_BYTES;
-    return http_get(url, ret_body);
+    return http_get(address, path, ret_body);
 }

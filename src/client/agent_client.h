@@ -1,4 +1,5 @@
-/* HTTP client for the API of a running agent (libcurl, jansson). Every call is blocking, with a timeout of 10 s.
+/* HTTP client for the API of a running agent (libcurl, jansson). Every call is blocking, with a timeout of 10 s. An
+ * address is one of agent_address.h.
  *
  * Errors: -ECONNREFUSED: no agent listens at `address`; -ENOPKG: libcurl is missing (a warning was logged); -EPROTO:
  * the status is not 200; -EBADMSG: the body is not the expected JSON; -ETIMEDOUT, -EINVAL, -EIO, -ENOMEM. */

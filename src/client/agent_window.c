@@ -6,6 +6,7 @@
 #include "base/file_part.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "client/agent_address.h"
 #include "client/agent_client.h"
 
 #include <errno.h>
@@ -45,15 +46,6 @@ int agent_window_parse(const char *text, struct agent_window *ret)
     return -EINVAL;
 }
 
-static int log_agent_error(const char *address, int error)
-{
-    if (error == -ENOPKG)
-        return error; /* already logged */
-    if (error == -ECONNREFUSED)
-        return log_errno(error, "diff: no agent at %s", address);
-    return log_errno(error, "diff: the agent at %s does not answer", address);
-}
-
 int agent_window_now(const char *address, uint64_t *ret_now_ms)
 {
     struct agent_state state = {0};
@@ -61,7 +53,7 @@ int agent_window_now(const char *address, uint64_t *ret_now_ms)
     if (r == 0 && !state.now_ms)
         r = -EPROTO; /* an older agent without the region API */
     if (r < 0)
-        return log_agent_error(address, r);
+        return agent_address_log_failure("diff", address, r);
     *ret_now_ms = state.now_ms;
     return 0;
 }
@@ -102,7 +94,7 @@ int agent_window_read(const char *address, uint64_t now_ms, const struct agent_w
         return r;
     }
     if (r < 0)
-        return log_agent_error(address, r);
+        return agent_address_log_failure("diff", address, r);
     r = read_pprof_body(&body, value, ret, ret_about);
     if (r == -ENOENT && ret_about->why[0])
         log_error("diff: the agent's profiles have no values of the type '%s'; %s", value, ret_about->why);

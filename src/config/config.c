@@ -1,11 +1,9 @@
 /* The table of keys, and values by key: see config.h. */
 #include "config/config_private.h"
 
-#include "base/address.h"
 #include "base/cleanup.h"
-#include "base/host_name.h"
-#include "base/units.h"
 #include "config/budget_default.h"
+#include "model/agent_place.h"
 #include "otlp/settings.h"
 #include "otlp/transport.h"
 #include "resolve/process/pods.h"
@@ -18,8 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHOWN_MAX 60            /* bytes of an invalid value in a message */
-#define NOT_SHOWN "(not shown)" /* shown for a secret; not a valid secret itself */
+#define SHOWN_MAX 60 /* bytes of an invalid value in a message */
 
 #define FIELD(f)  offsetof(struct config, f), sizeof(((struct config *)0)->f)
 
@@ -34,8 +31,14 @@ static const struct setting core_keys[] = {
      "CPU limit of Sonde, including its BPF programs; the default depends on the number of CPUs"},
     {"budget.memory", SETTING_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12,
      "a size of at least 48MiB, such as 64MiB", "memory limit of Sonde, including BPF maps"},
-    {"page.listen", SETTING_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070",
-     "where the page is served"},
+    {"page.listen", SETTING_ADDRESS, FIELD(page_listen), 0, 0,
+     "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070, or none", "where the page is served"},
+    {"page.socket", SETTING_SOCKET, FIELD(page_socket), 0, 0, "an absolute path, at most 107 bytes, or none",
+     "Unix socket where the page is also served, to those who may write to it"},
+    {"page.socket_mode", SETTING_CHOICE, FIELD(page_socket_mode), 0, 0, "0600, 0660, 0666",
+     "rights on page.socket: its owner, its group too, or all users"},
+    {"page.socket_group", SETTING_TEXT, FIELD(page_socket_group), 0, 0, "the name of a group, or nothing",
+     "group of page.socket; nothing: the group sonde if there is one"},
     {"page.allowed_hosts", SETTING_HOSTS, FIELD(page_allowed_hosts), 0, 0,
      "names or addresses of hosts, each with a port or for any, separated by commas, such as sonde.example.org, localhost:8080, [::1]:8080",
      "additional host names that browsers may use (reverse proxies)"},
@@ -82,7 +85,9 @@ void config_defaults(struct config *c)
         .profile_rate_hz = CONFIG_RATE_HZ,
         .budget_one_cpu_share = budget_default_one_cpu_share(sysconf(_SC_NPROCESSORS_ONLN)),
         .budget_memory_bytes = 64 << 20,
-        .page_listen = "127.0.0.1:7070",
+        .page_listen = AGENT_LISTEN_ADDRESS,
+        .page_socket = AGENT_SOCKET_PATH,
+        .page_socket_mode = "0660",
         .otlp_protocol = "http/protobuf",
         .otlp_compression = "gzip",
         .otlp_timestamp_resolution = "1ms",
@@ -213,141 +218,6 @@ void config_put_duration(struct config *c, const char *key, uint64_t value_ns)
     *(uint64_t *)known_field(c, key, SETTING_DURATION) = value_ns;
 }
 
-/* Whether `value` is one of the words of "a, b, c". */
-static bool is_choice(const char *choices, const char *value)
-{
-    size_t length = strcspn(value, ", ") == strlen(value) ? strlen(value) : 0; /* a single word */
-    for (const char *word = choices; length && (word = strstr(word, value)); word += length)
-        if ((word == choices || word[-1] == ' ') && (word[length] == ',' || word[length] == '\0'))
-            return true;
-    return false;
-}
-
-static bool is_address(const char *value)
-{
-    union address address;
-    socklen_t size;
-    return address_parse(value, &address, &size) == 0;
-}
-
-static bool can_be_a_pod(const struct sampling_rule *t)
-{
-    return t->selector == SAMPLING_RULE_POD_NAME
-               ? pod_choice_check(POD_CHOICE_NAME, t->value)
-               : t->selector != SAMPLING_RULE_POD_LABEL || pod_choice_check(POD_CHOICE_LABELS, t->value);
-}
-
-/* The first invalid rule; NULL: all are valid. */
-static const char *find_bad_sampling_rule(const char *list, int *ret_length)
-{
-    struct sampling_rules rules;
-    const char *bad = NULL;
-    size_t bytes = 0;
-    if (sampling_rules_parse(list, &rules, &bad, &bytes) == 0)
-        for (size_t i = 0; i < rules.count && !bad; i++)
-            if (!can_be_a_pod(&rules.list[i])) {
-                bytes = strlen(rules.list[i].value);
-                bad = strstr(list, rules.list[i].value);
-            }
-    *ret_length = (int)bytes;
-    return bad;
-}
-
-/* The first invalid host name; NULL: all are valid. */
-static const char *find_bad_host(const char *list, int *ret_length)
-{
-    struct host_name host;
-    for (;;) {
-        const char *entry = list + strspn(list, " \t");
-        int r = host_name_next(&list, &host);
-        if (r < 0)
-            *ret_length = (int)strcspn(entry, ",");
-        if (r <= 0)
-            return r < 0 ? entry : NULL;
-    }
-}
-
-static bool is_url(const char *value)
-{
-    const char *host = strncmp(value, "http://", 7) == 0    ? value + 7
-                       : strncmp(value, "https://", 8) == 0 ? value + 8
-                                                            : NULL;
-    if (!host || !*host || strchr("/?#:", *host))
-        return false;
-    for (const char *c = value; *c; c++)
-        if (*c <= ' ' || *c >= 0x7f || *c == '"')
-            return false;
-    return otlp_transport_check_url(value, false, &(const char *){0}) ==
-           0; /* report an unusable URL here, with file and line */
-}
-
-/* Whether the value can be written between quotes on one line of YAML. */
-static bool is_plain(const char *value)
-{
-    for (; *value; value++)
-        if ((unsigned char)*value < ' ' || *value == 0x7f || *value == '"' || *value == '\\')
-            return false;
-    return true;
-}
-
-/* Whether the value is free text, limited by the field size. */
-static bool is_text(const struct setting *k)
-{
-    return k->type == SETTING_ADDRESS || k->type == SETTING_HOSTS || k->type == SETTING_SAMPLING_RULES ||
-           k->type == SETTING_URL || k->type == SETTING_TEXT || k->type == SETTING_SECRET || k->type == SETTING_LABELS;
-}
-
-static bool set_key(struct config *c, const struct config_key *key, const char *value)
-{
-    const struct setting *k = key->setting;
-    void *field = field_of(c, key);
-    switch (k->type) {
-    case SETTING_BOOL:
-        *(bool *)field = strcmp(value, "true") == 0;
-        return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
-    case SETTING_INTEGER:
-        return units_parse_integer(value, (int64_t)k->min, (int64_t)k->max, field) == 0;
-    case SETTING_PERCENT:
-        return units_parse_percent(value, field) == 0 && *(double *)field >= k->min && *(double *)field <= k->max;
-    case SETTING_SIZE: {
-        uint64_t *bytes = field;
-        return units_parse_size_bytes(value, bytes) == 0 && *bytes >= (uint64_t)k->min && *bytes <= (uint64_t)k->max;
-    }
-    case SETTING_DURATION: {
-        uint64_t *ns = field;
-        return units_parse_duration_ns(value, ns) == 0 && *ns >= (uint64_t)k->min && *ns <= (uint64_t)k->max;
-    }
-    case SETTING_CHOICE:
-    case SETTING_ADDRESS:
-    case SETTING_HOSTS:
-    case SETTING_URL:
-    case SETTING_TEXT:
-    case SETTING_SECRET:
-    case SETTING_SAMPLING_RULES:
-    case SETTING_LABELS:
-        if (k->type == SETTING_LABELS && !pods_check_keys(value))
-            return false;
-        if (k->type == SETTING_URL && value[0] && !is_url(value))
-            return false;
-        if ((k->type == SETTING_TEXT || k->type == SETTING_SECRET || k->type == SETTING_SAMPLING_RULES) &&
-            !is_plain(value))
-            return false;
-        if (k->type == SETTING_SECRET && strcmp(value, NOT_SHOWN) == 0)
-            return false;
-        if (k->type == SETTING_CHOICE && !is_choice(k->allowed, value))
-            return false;
-        if (k->type == SETTING_ADDRESS && !is_address(value))
-            return false;
-        if (k->type == SETTING_HOSTS && find_bad_host(value, &(int){0}))
-            return false;
-        if (k->type == SETTING_SAMPLING_RULES && find_bad_sampling_rule(value, &(int){0}))
-            return false;
-        memcpy(field, value, strlen(value) + 1);
-        return true;
-    }
-    return false;
-}
-
 void config_list_keys(const char *prefix, char *out, size_t size)
 {
     size_t used = 0;
@@ -383,20 +253,18 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
     if (renamed)
         value = config_convert_renamed(renamed, where, value, converted);
     const struct setting *k = key.setting;
-    if (is_text(k) && strlen(value) >= k->size) {
+    if (config_value_is_text(k) && strlen(value) >= k->size) {
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are too many; allowed: %zu", where, name, strlen(value),
                  k->size - 1);
         return -EINVAL;
     }
-    if (!set_key(c, &key, value) && (k->type == SETTING_SECRET || k->type == SETTING_URL)) {
+    if (!config_value_set(k, field_of(c, &key), value) && (k->type == SETTING_SECRET || k->type == SETTING_URL)) {
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: the value is not allowed; allowed: %s", where, name, k->allowed);
         return -EINVAL;
     }
-    if (!set_key(c, &key, value)) {
+    if (!config_value_set(k, field_of(c, &key), value)) {
         int length = SHOWN_MAX;
-        const char *bad = k->type == SETTING_HOSTS            ? find_bad_host(value, &length)
-                          : k->type == SETTING_SAMPLING_RULES ? find_bad_sampling_rule(value, &length)
-                                                              : NULL;
+        const char *bad = config_value_find_bad(k, value, &length);
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.*s' is not allowed; allowed: %s", where, name,
                  length < SHOWN_MAX ? length : SHOWN_MAX, bad ? bad : value, k->allowed);
         return -EINVAL;
@@ -530,14 +398,6 @@ int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR
     return r;
 }
 
-/* In the largest unit that units_parse_duration_ns reads back to exactly `ns`, but no larger than milliseconds. */
-static void put_duration(uint64_t ns, char *ret, size_t size)
-{
-    const char *unit = ns % 1000 ? "ns" : ns % 1000000 ? "us" : "ms";
-    const uint64_t unit_ns = ns % 1000 ? 1 : ns % 1000000 ? 1000 : 1000000;
-    snprintf(ret, size, "%llu%s", (unsigned long long)(ns / unit_ns), unit);
-}
-
 bool config_describe(const struct config *c, size_t i, struct config_key_description *ret)
 {
     struct config_key key;
@@ -546,38 +406,6 @@ bool config_describe(const struct config *c, size_t i, struct config_key_descrip
     const struct setting *k = key.setting;
     const void *field = field_of(c, &key);
     *ret = (struct config_key_description){.key = k->key, .allowed = k->allowed, .help = k->help};
-    switch (k->type) {
-    case SETTING_BOOL:
-        snprintf(ret->value, sizeof(ret->value), "%s", *(const bool *)field ? "true" : "false");
-        break;
-    case SETTING_INTEGER:
-        snprintf(ret->value, sizeof(ret->value), "%lld", (long long)*(const int64_t *)field);
-        break;
-    case SETTING_PERCENT:
-        snprintf(ret->value, sizeof(ret->value), "%g%%", *(const double *)field * 100);
-        break;
-    case SETTING_SIZE:
-        snprintf(ret->value, sizeof(ret->value), "%lluMiB", (unsigned long long)(*(const uint64_t *)field >> 20));
-        break;
-    case SETTING_DURATION:
-        put_duration(*(const uint64_t *)field, ret->value, sizeof(ret->value));
-        break;
-    case SETTING_ADDRESS:
-    case SETTING_HOSTS:
-    case SETTING_CHOICE:
-    case SETTING_TEXT:
-    case SETTING_SAMPLING_RULES:
-    case SETTING_LABELS:
-        snprintf(ret->value, sizeof(ret->value), "%s", (const char *)field);
-        break;
-    case SETTING_URL:
-        otlp_url_shown(field, ret->value);
-        ret->is_cut = strcmp(ret->value, field) != 0;
-        break;
-    case SETTING_SECRET:
-        ret->is_cut = *(const char *)field;
-        snprintf(ret->value, sizeof(ret->value), "%s", ret->is_cut ? NOT_SHOWN : "");
-        break;
-    }
+    ret->is_cut = config_value_print(k, field, ret->value, sizeof(ret->value));
     return true;
 }

@@ -17,7 +17,8 @@ struct config {
     char profile_sampling_rules[2048]; /* see sources/sampling/sampling_rules.h */
     double budget_one_cpu_share;       /* 0.05: 5 % of one CPU */
     uint64_t budget_memory_bytes;      /* resident memory plus BPF maps */
-    char page_listen[128];
+    char page_listen[128];             /* or "none"; so too for the socket */
+    char page_socket[108], page_socket_mode[8], page_socket_group[64];
     char page_allowed_hosts[512];
     char otlp_profiles_endpoint[1024], otlp_metrics_endpoint[1024];                 /* "": export is disabled */
     char otlp_headers[4096];                                                        /* "name=value,...", secrets */
@@ -34,7 +35,7 @@ struct config {
 };
 
 #define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* if no other path is given */
-#define CONFIG_ERROR_BYTES 1024
+#define CONFIG_ERROR_BYTES 1280
 
 /* Sets every value to its default. */
 void config_defaults(struct config *c);
@@ -76,6 +77,8 @@ uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *re
  * more than PODS_LABELS_MAX, and `ret` has only some. */
 #define CONFIG_POD_LABELS_BYTES 2560 /* PODS_LABELS_MAX names of maximum length */
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
+/* Whether a setting that can be "none" has another value. */
+bool config_is_given(const char *value);
 /* Whether profiles and metrics are sent over gRPC. */
 bool config_is_grpc(const struct config *c);
 /* The resolution of sample timestamps in exported profiles; 0: nanoseconds. False: profiles have no timestamps. */

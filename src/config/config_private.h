@@ -1,4 +1,4 @@
-/* The table of keys, shared by config.c and config_file.c. */
+/* The table of keys and their values, shared by the files of this directory. */
 #pragma once
 
 #include "config/config.h"
@@ -14,7 +14,7 @@ struct config_key {
 /* Finds a key by its name or by a name that it had before (config_renamed.c). False: unknown. */
 bool config_find_key(const char *name, struct config_key *ret);
 
-#define CONFIG_KNOWN_BYTES 768 /* of the names of all keys */
+#define CONFIG_KNOWN_BYTES 960 /* of the names of all keys */
 /* Lists the keys that begin with `prefix`, as "a, b, c". */
 void config_list_keys(const char *prefix, char *out, size_t size);
 
@@ -35,3 +35,12 @@ bool config_has_renamed(const char *prefix);
  * or `converted`, which is written. A value that cannot be converted is returned unchanged, for the error message. */
 const char *config_convert_renamed(const struct renamed_key *key, const char *where, const char *value,
                                    char converted[CONFIG_CONVERTED_BYTES]);
+
+/* Whether the value is free text, limited by the size of its field. */
+bool config_value_is_text(const struct setting *k);
+/* Stores `value` in `field`; free text must fit. False: it is not allowed, and the field may be changed. */
+bool config_value_set(const struct setting *k, void *field, const char *value);
+/* The part of a list that is not allowed, of `*ret_length` bytes, if this setting is a list. NULL: no such part. */
+const char *config_value_find_bad(const struct setting *k, const char *value, int *ret_length);
+/* Writes the value as a file may hold it. True: something secret was left out. */
+bool config_value_print(const struct setting *k, const void *field, char *ret, size_t size);

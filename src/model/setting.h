@@ -9,7 +9,8 @@ enum setting_type {
     SETTING_PERCENT,  /* double: 0.01 for "1%" */
     SETTING_SIZE,     /* uint64_t: bytes */
     SETTING_DURATION, /* uint64_t: nanoseconds */
-    SETTING_ADDRESS,  /* this and the following: char[size], terminated */
+    SETTING_ADDRESS,  /* this and the following: char[size], terminated; ADDRESS:PORT or "none" */
+    SETTING_SOCKET,   /* path of a Unix socket or "none" */
     SETTING_HOSTS,
     SETTING_CHOICE,
     SETTING_URL,

@@ -1,6 +1,7 @@
-/* The agent's page over HTTP: UI, API, /metrics, /healthz. Accepts only names of this host in the Host header (DNS
- * rebinding). Independent of the agent: all data comes through `struct page_data`, whose functions are called from HTTP
- * threads, several at once. Results are owned by the caller; functions return 0 or -errno. */
+/* The agent's page over HTTP: UI, API, /metrics, /healthz, on a network address and on a Unix socket. On the former,
+ * only names of this host are accepted in the Host header (DNS rebinding). Independent of the agent: all data comes
+ * through `struct page_data`, whose functions are called from HTTP threads, several at once. Results are owned by the
+ * caller; functions return 0 or -errno. */
 #pragma once
 
 #include "base/buf.h"
@@ -12,6 +13,7 @@
 #include "model/profile.h"
 #include "model/request.h"
 #include "model/request_route.h"
+#include "serve/local_socket.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,20 +60,22 @@ struct page_data {
 #define PAGE_API_VERSION 1 /* of the paths below /api/v1/ */
 
 struct page_options {
-    const char *listen;        /* "127.0.0.1:7070" */
-    const char *allowed_hosts; /* further names, comma-separated, for reverse proxies; NULL: none */
-    bool without_ui;           /* API and /metrics only: `sonde agent` */
+    const char *listen;                 /* "127.0.0.1:7070"; NULL: no network address */
+    struct local_socket_options socket; /* its path NULL: no Unix socket */
+    const char *allowed_hosts;          /* further names, comma-separated, for reverse proxies; NULL: none */
+    bool without_ui;                    /* API and /metrics only: `sonde agent` */
 };
 
 struct page;
 
-/* Listens and serves on its own threads until page_free. Borrows `data`. 0, -EINVAL: malformed address, -ENOPKG: no
- * libmicrohttpd, -EADDRINUSE or another -errno. */
+/* Listens and serves on its own threads until page_free. Borrows `data`. 0, or -errno after the reason was logged. */
 int page_start(const struct page_options *options, const struct page_data *data, struct page **ret);
-/* The port it listens on; also when `listen` gave port 0. */
+/* The port of its network address; also when `listen` gave port 0. */
 uint16_t page_port(const struct page *p);
 /* Whether only programs of this machine reach it. */
 bool page_is_local(const struct page *p);
+/* The path of its Unix socket; NULL: none. */
+const char *page_socket(const struct page *p);
 /* Stops the server; waits for replies in progress. */
 void page_free(struct page *p);
 DEFINE_FREEP(page)

@@ -91,7 +91,7 @@ def agents(sonde, run):
 
     def start(*arguments, verb="up", wait=True, pass_fds=(), **options):
         ready, write = os.pipe()
-        running = run(sonde, verb, "--listen", "127.0.0.1:0", "--ready-fd", write, *arguments, name=f"sonde-{len(all_started)}",
+        running = run(sonde, verb, "--listen", "127.0.0.1:0", "--set", "page.socket=none", "--ready-fd", write, *arguments, name=f"sonde-{len(all_started)}",
                       pass_fds=[write, *pass_fds], **options)
         os.close(write)
         with os.fdopen(ready) as reader:

@@ -17,10 +17,11 @@ BUILD = TOP / "build"
 LOGS = BUILD / "test-logs"
 JOBS = str(os.cpu_count() or 1)
 LINE = re.compile(r"^(pass|FAIL|skip) (.*)$")
-# Test lanes have separate mount namespaces, and each can run an agent of its own (a lock allows one per node).
+# Test lanes have separate mount namespaces, and each can run an agent of its own: a lock allows one per node, which has one socket.
 LANE = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-ec", """
 mount --make-rprivate / 2>/dev/null || :  # where / is no mount (chroot) this is not needed
-own=$(mktemp); : >>/run/sonde.lock; mount --bind "$own" /run/sonde.lock; rm "$own"; exec "$@" """, "lane"]
+own=$(mktemp); : >>/run/sonde.lock; mount --bind "$own" /run/sonde.lock; rm "$own"
+mkdir -p /run/sonde; mount -t tmpfs sonde /run/sonde; exec "$@" """, "lane"]
 TRIES = 3  # runs of a statistical test; the majority decides
 
 

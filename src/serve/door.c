@@ -1,0 +1,193 @@
+/* One listening socket of the page; see door.h. */
+#include "serve/door.h"
+
+#include "base/log.h"
+#include "serve/http.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define CONNECTIONS_MAX (READERS_MAX + READERS_SPARE)
+#define TIMEOUT_S       20
+#define HEADER_BYTES    ((size_t)16 << 10) /* per connection: request line, request headers and reply headers */
+#define STACK_BYTES     ((size_t)512 << 10)
+
+struct door {
+    struct door_options o;
+    struct MHD_Daemon *daemon;
+};
+
+static enum MHD_Result count_host(void *count, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(unsigned *)count += strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+/* NULL: no Host header, or several: a proxy may have used another one (RFC 9112, 3.2). */
+static const char *find_host(struct MHD_Connection *connection)
+{
+    unsigned count = 0;
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &count);
+    return count == 1 ? http_header(connection, "Host") : NULL;
+}
+
+static enum MHD_Result refuse_host(struct door *d, struct MHD_Connection *connection, const char *host)
+{
+    if (!host)
+        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "exactly one Host header is needed");
+    return http_reply_text(
+        connection, MHD_HTTP_FORBIDDEN,
+        "This page only accepts the names of its own host (port %u), to prevent DNS rebinding. Behind a proxy or a tunnel, add the name in your browser's address bar to page.allowed_hosts.",
+        d->o.hosts->port);
+}
+
+/* Pages of other sites must not make a visitor's browser request profiles, even though they could not read the replies.
+ * Navigation by links is allowed. */
+static bool cross_site(struct MHD_Connection *connection)
+{
+    const char *site = http_header(connection, "Sec-Fetch-Site");
+    const char *mode = http_header(connection, "Sec-Fetch-Mode");
+    return site && strcmp(site, "cross-site") == 0 && !(mode && strcmp(mode, "navigate") == 0);
+}
+
+static bool has_body(struct MHD_Connection *connection)
+{
+    const char *length = http_header(connection, "Content-Length");
+    return http_header(connection, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
+}
+
+/* Checks Host, method, body and origin. Replies to a request that is refused and sets `*ret_refused`. */
+static enum MHD_Result check_request(struct door *d, struct MHD_Connection *connection, const char *method,
+                                     bool *ret_refused)
+{
+    const char *host = find_host(connection);
+    *ret_refused = true;
+    if (d->o.hosts && (!host || !host_allowed(d->o.hosts, host)))
+        return refuse_host(d, connection, host);
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported");
+    if (has_body(connection))
+        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request body is not accepted");
+    if (cross_site(connection))
+        return http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
+    *ret_refused = false;
+    return MHD_YES;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **reader,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct door *d = context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *reader = readers_add(d->o.readers, fd);
+        if (!*reader)
+            shutdown(fd, SHUT_RDWR); /* several sockets share the places */
+    } else if (*reader) {
+        readers_remove(d->o.readers, *reader);
+    }
+}
+
+static struct reader *reader_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **request,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct door *d = context;
+    struct reader *reader = reader_of(connection);
+    (void)request;
+    (void)why;
+    if (reader)
+        reader_answered(d->o.readers, reader);
+}
+
+/* libmicrohttpd calls this once when the headers are complete, and again if no reply was queued. A reply in the first
+ * call closes the connection, which is needed when an unwanted body may follow. */
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_size, void **request)
+{
+    struct door *d = context;
+    bool refused;
+    (void)version;
+    (void)upload;
+    if (!*request) {
+        *request = d;
+        if (reader_of(connection))
+            reader_asked(d->o.readers, reader_of(connection));
+        return check_request(d, connection, method, &refused);
+    }
+    if (*upload_size)
+        return MHD_NO;
+    return routes_answer(d->o.routes, connection, url);
+}
+
+/* Percent-decodes paths and parameters as libmicrohttpd does, but replaces a NUL by \1: text after a NUL would be
+ * ignored by all checks. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text)
+{
+    size_t size = MHD_http_unescape(text);
+    (void)context;
+    (void)connection;
+    for (size_t i = 0; i < size; i++)
+        if (!text[i])
+            text[i] = '\1';
+    return size;
+}
+
+static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+static void log_from_library(void *context, const char *format, va_list args)
+{
+    char text[256];
+    (void)context;
+    vsnprintf(text, sizeof(text), format, args);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug("page: %s", text);
+}
+
+/* Blocks all signals in the daemon's threads: the program's own threads handle them. */
+static struct MHD_Daemon *start_daemon(struct door *d)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, handle, d, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL, MHD_OPTION_LISTEN_SOCKET, d->o.fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return daemon;
+}
+
+int door_new(const struct door_options *options, struct door **ret)
+{
+    _cleanup_free_ struct door *d = calloc(1, sizeof(*d));
+    if (!d)
+        return -ENOMEM;
+    d->o = *options;
+    errno = 0;
+    d->daemon = start_daemon(d);
+    if (!d->daemon)
+        return errno == ENOPKG ? -ENOPKG : -EAGAIN;
+    *ret = take_ptr(d);
+    return 0;
+}
+
+void door_free(struct door *d)
+{
+    if (!d)
+        return;
+    MHD_stop_daemon(d->daemon);
+    free(d);
+}
