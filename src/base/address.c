@@ -1,11 +1,11 @@
-/* Parses ADDRESS:PORT; see address.h. */
+/* Parses and prints addresses; see address.h. */
 #include "base/address.h"
 
 #include "base/units.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 int address_parse(const char *text, union address *ret, socklen_t *ret_size)
@@ -40,4 +40,20 @@ int address_parse(const char *text, union address *ret, socklen_t *ret_size)
     }
     *ret = a;
     return 0;
+}
+
+bool address_is_loopback(const union address *a)
+{
+    if (a->any.sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
+    return (ntohl(a->v4.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+}
+
+const char *address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_BYTES])
+{
+    const union address *a = (const union address *)(const void *)address;
+    if (!(address->sa_family == AF_INET && inet_ntop(AF_INET, &a->v4.sin_addr, out, ADDRESS_TEXT_BYTES)) &&
+        !(address->sa_family == AF_INET6 && inet_ntop(AF_INET6, &a->v6.sin6_addr, out, ADDRESS_TEXT_BYTES)))
+        snprintf(out, ADDRESS_TEXT_BYTES, "?");
+    return out;
 }

@@ -1,6 +1,7 @@
 /* `sonde up`: runs the agent with its page. `sonde agent`: runs the agent with /metrics and the API only, for fleets.
  */
 #include "agent/agent.h"
+#include "base/address.h"
 #include "base/least_rights.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
@@ -66,23 +67,46 @@ static int start_page(const struct config *c, const struct page_data *data, bool
         .socket = {.path = config_is_given(c->page_socket) ? c->page_socket : NULL,
                    .mode = (mode_t)strtoul(c->page_socket_mode, NULL, 8),
                    .group = c->page_socket_group[0] ? c->page_socket_group : NULL},
+        .token_file = c->page_token_file[0] ? c->page_token_file : NULL,
         .allowed_hosts = c->page_allowed_hosts[0] ? c->page_allowed_hosts : NULL,
         .without_ui = without_ui,
     };
     return page_start(&options, data, ret);
 }
 
+static bool is_beyond_loopback(const struct config *c)
+{
+    union address address;
+    socklen_t size;
+    return address_parse(c->page_listen, &address, &size) == 0 && !address_is_loopback(&address);
+}
+
+/* -EINVAL: everybody who reaches the address could read, and the configuration does not say so. */
+static int check_access(const struct config *c)
+{
+    if (!is_beyond_loopback(c) || c->page_token_file[0] || c->page_open)
+        return 0;
+    log_error(
+        "page.listen: everybody whose machine reaches %s could read the routes, commands and file names of this node. Put the line that `sonde token new` prints into a file and name the file by page.token_file; or allow everybody by page.open: true",
+        c->page_listen);
+    return -EINVAL;
+}
+
 /* Says where the page is, and who can read it. */
 static void announce(const struct config *c, const struct page *page, bool is_up)
 {
-    if (!page_is_local(page))
+    const bool needs_token = c->page_token_file[0];
+    if (!page_is_local(page) && !needs_token)
         log_warning(
             "page.listen: everybody whose machine reaches %s can read the routes, commands and file names of this node, without a password",
             c->page_listen);
     printf("%s ", is_up ? "Sonde is watching. Its page:" : "sonde agent: listening on");
     if (config_is_given(c->page_listen))
         printf("http://%.*s:%u/  (%sCtrl-C stops it)\n", (int)(strrchr(c->page_listen, ':') - c->page_listen),
-               c->page_listen, page_port(page), page_is_local(page) ? "all users of this machine can read it; " : "");
+               c->page_listen, page_port(page),
+               needs_token           ? "readers need a token; "
+               : page_is_local(page) ? "all users of this machine can read it; "
+                                     : "");
     else
         printf("%s  (Ctrl-C stops it)\n", page_socket(page) ? page_socket(page) : "nowhere");
     fflush(stdout);
@@ -158,7 +182,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
                   PODS_LABELS_MAX);
         return -EINVAL;
     }
-    r = check_sampling_rates(&config);
+    r = check_access(&config) ?: check_sampling_rates(&config);
     if (r < 0)
         return r;
     r = least_rights_enter();

@@ -52,6 +52,9 @@ int agent_address_log_failure(const char *subcommand, const char *address, int e
                   subcommand, socket_path);
     else if (error == -ECONNREFUSED)
         log_error("%s: no agent at %s; start one with `sonde up`", subcommand, address);
+    else if (error == -EACCES)
+        log_error("%s: the agent at %s wants a valid token (`sonde token new`) in the environment variable SONDE_TOKEN",
+                  subcommand, address);
     else
         log_errno(error, "%s: the agent at %s does not answer", subcommand, address);
     return error;

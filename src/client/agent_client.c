@@ -30,6 +30,19 @@ static int errno_of_curl(CURLcode code)
                                               : -EIO;
 }
 
+/* The token of the environment, if there is one. The caller frees the list after the transfer. */
+static struct curl_slist *add_token(CURL *curl)
+{
+    char header[512];
+    const char *token = getenv("SONDE_TOKEN");
+    if (!token || !*token || snprintf(header, sizeof(header), "Authorization: Bearer %s", token) >= (int)sizeof(header))
+        return NULL;
+    struct curl_slist *headers = curl_slist_append(NULL, header);
+    explicit_bzero(header, sizeof(header));
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    return headers;
+}
+
 /* `path` with its query, such as "/api/v1/status". */
 static int http_get(const char *address, const char *path, struct buf *ret_body)
 {
@@ -49,6 +62,7 @@ static int http_get(const char *address, const char *path, struct buf *ret_body)
     curl_easy_setopt(curl, CURLOPT_URL, url);
     if (is_socket)
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, address);
+    struct curl_slist *headers = add_token(curl);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
     curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* ignores http_proxy: agents are reached directly */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -58,7 +72,8 @@ static int http_get(const char *address, const char *path, struct buf *ret_body)
     int r = errno_of_curl(curl_easy_perform(curl));
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_cleanup(curl);
-    return r < 0 ? r : status == 200 ? 0 : -EPROTO;
+    curl_slist_free_all(headers);
+    return r < 0 ? r : status == 200 ? 0 : status == 401 ? -EACCES : -EPROTO;
 }
 
 int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,

@@ -1,8 +1,9 @@
 /* HTTP client for the API of a running agent (libcurl, jansson). Every call is blocking, with a timeout of 10 s. An
  * address is one of agent_address.h.
  *
- * Errors: -ECONNREFUSED: no agent listens at `address`; -ENOPKG: libcurl is missing (a warning was logged); -EPROTO:
- * the status is not 200; -EBADMSG: the body is not the expected JSON; -ETIMEDOUT, -EINVAL, -EIO, -ENOMEM. */
+ * Errors: -ECONNREFUSED: no agent listens at `address`; -ENOPKG: libcurl is missing (a warning was logged); -EACCES: it
+ * wants a token, and SONDE_TOKEN of the environment has none that it knows; -EPROTO: the status is not 200; -EBADMSG:
+ * the body is not the expected JSON; -ETIMEDOUT, -EINVAL, -EIO, -ENOMEM. */
 #pragma once
 
 #include "base/buf.h"

@@ -61,9 +61,18 @@ static bool has_body(struct MHD_Connection *connection)
     return http_header(connection, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
 }
 
-/* Checks Host, method, body and origin. Replies to a request that is refused and sets `*ret_refused`. */
-static enum MHD_Result check_request(struct door *d, struct MHD_Connection *connection, const char *method,
-                                     bool *ret_refused)
+/* /healthz is open: what asks for it, such as a kubelet, has no token. */
+static bool is_allowed(const struct door *d, struct MHD_Connection *connection, const char *url)
+{
+    if (!d->o.access || strcmp(url, "/healthz") == 0)
+        return true;
+    return access_allows(d->o.access, http_header(connection, "Authorization"),
+                         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+}
+
+/* Checks Host, method, body, origin and token. Replies to a request that is refused and sets `*ret_refused`. */
+static enum MHD_Result check_request(struct door *d, struct MHD_Connection *connection, const char *url,
+                                     const char *method, bool *ret_refused)
 {
     const char *host = find_host(connection);
     *ret_refused = true;
@@ -75,6 +84,10 @@ static enum MHD_Result check_request(struct door *d, struct MHD_Connection *conn
         return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request body is not accepted");
     if (cross_site(connection))
         return http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
+    if (!is_allowed(d, connection, url))
+        return http_reply_text(
+            connection, MHD_HTTP_UNAUTHORIZED,
+            "a token is needed: in a browser as the password, with any user name; else in the header Authorization: Bearer");
     *ret_refused = false;
     return MHD_YES;
 }
@@ -122,7 +135,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         *request = d;
         if (reader_of(connection))
             reader_asked(d->o.readers, reader_of(connection));
-        return check_request(d, connection, method, &refused);
+        return check_request(d, connection, url, method, &refused);
     }
     if (*upload_size)
         return MHD_NO;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "serve/access.h"
 #include "serve/host.h"
 #include "serve/readers.h"
 #include "serve/routes.h"
@@ -15,7 +16,8 @@ struct door_options {
     struct routes *routes;
     struct readers *readers;
     const struct host_policy
-        *hosts; /* names that clients may use for this host; NULL: a Unix socket, where any will do */
+        *hosts;            /* names that clients may use for this host; NULL: a Unix socket, where any will do */
+    struct access *access; /* NULL: the rights on the socket decide who may read */
 };
 
 /* Starts to serve. Borrows what the options refer to, and closes `fd` in door_free. 0, -ENOPKG: no libmicrohttpd,

@@ -36,6 +36,7 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
         {"Vary", reply->etag ? "Accept-Encoding" : NULL},
         {"ETag", reply->etag},
         {"Allow", reply->allow},
+        {"WWW-Authenticate", reply->authenticate},
         {"Retry-After", reply->retry_after_s},
     };
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
@@ -142,6 +143,7 @@ enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned stat
         .status = status,
         .content_type = "text/plain; charset=utf-8",
         .allow = status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL,
+        .authenticate = status == MHD_HTTP_UNAUTHORIZED ? "Basic realm=\"Sonde\", charset=\"UTF-8\"" : NULL,
         .retry_after_s = status == MHD_HTTP_SERVICE_UNAVAILABLE ? "5" : NULL,
     };
     return http_reply_buf(connection, &reply, &body);

@@ -16,6 +16,7 @@ struct http_reply {
     bool attachment;              /* download instead of display */
     const char *etag;             /* with it, caches revalidate (no-cache); NULL: no-store */
     const char *allow;            /* Allow header, for status 405 */
+    const char *authenticate;     /* WWW-Authenticate header, for status 401 */
     const char *retry_after_s;    /* Retry-After header, for status 503 */
     struct readers *readers;      /* counts the body while it is sent; NULL: nobody */
 };
@@ -30,7 +31,8 @@ enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct h
 /* A response that several connections may have, each by MHD_queue_response. Takes ownership of the contents of `body`.
  * The caller gives up its own reference by MHD_destroy_response. NULL: no memory. */
 struct MHD_Response *http_response_new(const struct http_reply *reply, struct buf *body);
-/* Sends one line of plain text; adds the newline, and Allow or Retry-After where the status needs it. */
+/* Sends one line of plain text; adds the newline, and Allow, WWW-Authenticate or Retry-After where the status needs
+ * it. */
 enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "serve/access.h"
 #include "serve/door.h"
 #include "serve/local_socket.h"
 
@@ -22,17 +23,11 @@ struct page {
     struct local_socket socket;   /* of `local` */
     struct routes *routes;
     struct readers *readers;
+    struct access *access; /* of `network` */
     struct host_policy hosts;
     char node_name[HOST_NAME_MAX_BYTES];
     char *allowed_hosts;
 };
-
-static bool is_loopback(const union address *a)
-{
-    if (a->any.sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
-    return (ntohl(a->v4.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
-}
 
 /* Opens a listening socket; writes the bound address (with the port) back to `address`. */
 static int listen_at(union address *address, socklen_t size, int *ret_fd)
@@ -69,11 +64,12 @@ static int open_network(struct page *p, const char *listen_address)
         return log_errno(r, "cannot listen on %s (set another address with page.listen)", listen_address);
     p->hosts = (struct host_policy){
         .port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port),
-        .loopback_only = is_loopback(&address),
+        .loopback_only = address_is_loopback(&address),
         .node_name = p->node_name[0] ? p->node_name : NULL,
         .allowed = p->allowed_hosts,
     };
-    const struct door_options door = {.fd = fd, .routes = p->routes, .readers = p->readers, .hosts = &p->hosts};
+    const struct door_options door = {
+        .fd = fd, .routes = p->routes, .readers = p->readers, .hosts = &p->hosts, .access = p->access};
     r = door_new(&door, &p->network);
     if (r == -ENOPKG)
         return log_no_library(listen_address);
@@ -127,7 +123,7 @@ int page_start(const struct page_options *options, const struct page_data *data,
     if (gethostname(p->node_name, sizeof(p->node_name) - 1) < 0)
         p->node_name[0] = '\0';
     if (options->listen)
-        r = open_network(p, options->listen);
+        r = access_new(options->token_file, clock_monotonic_ns, &p->access) ?: open_network(p, options->listen);
     if (r == 0 && options->socket.path)
         r = open_local(p, &options->socket);
     if (r < 0)
@@ -160,6 +156,7 @@ void page_free(struct page *p)
     door_free(p->local);
     door_free(p->network);
     routes_free(p->routes);
+    access_free(p->access);
     readers_free(p->readers);
     free(p->allowed_hosts);
     free(p);

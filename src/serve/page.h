@@ -62,8 +62,9 @@ struct page_data {
 struct page_options {
     const char *listen;                 /* "127.0.0.1:7070"; NULL: no network address */
     struct local_socket_options socket; /* its path NULL: no Unix socket */
-    const char *allowed_hosts;          /* further names, comma-separated, for reverse proxies; NULL: none */
-    bool without_ui;                    /* API and /metrics only: `sonde agent` */
+    const char *token_file;    /* clients of the network address need one of its tokens (tokens.h); NULL: none */
+    const char *allowed_hosts; /* further names, comma-separated, for reverse proxies; NULL: none */
+    bool without_ui;           /* API and /metrics only: `sonde agent` */
 };
 
 struct page;

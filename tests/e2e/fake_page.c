@@ -392,6 +392,7 @@ int main(int argc, char **argv)
                                    .status = fake_status};
     const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0",
                                          .socket = {.path = getenv("PAGE_SOCKET"), .mode = 0660},
+                                         .token_file = getenv("PAGE_TOKENS"),
                                          .allowed_hosts = argc > 3 ? argv[3] : NULL};
     _cleanup_(page_freep) struct page *page = NULL;
     int r = page_start(&options, &data, &page);

@@ -1,11 +1,17 @@
 """Who may read the agent: the rights on its Unix socket, and how subcommands find it."""
+import base64
+import hashlib
 import http.client
+import json
 import os
+import re
 import socket
 import stat
 import subprocess
 
 import pytest
+from harness.machine import need_command
+from harness.paths import TOP
 from harness.processes import wait_for
 from test_http import FAKE_PAGE, Server
 
@@ -95,3 +101,80 @@ def test_subcommands_find_the_agent_by_its_socket(sonde, root):
     done = subprocess.run([*OWN_SOCKET, "sh", "-ec", script, "script", sonde], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert '{"coverage"' in done.stdout and '"running agent","good":true,"value":"at /run/sonde/sonde.sock, nothing is reduced' in done.stdout
+
+
+TOKEN = "sonde_0123456789"
+LINE = f"sha256:{hashlib.sha256(TOKEN.encode()).hexdigest()} read for this test\n"
+BASIC = f"Authorization: Basic {base64.b64encode(f'anybody:{TOKEN}'.encode()).decode()}"
+
+
+def test_network_clients_need_a_token_and_the_socket_none(tmp_path):
+    file, path = tmp_path / "tokens", tmp_path / "page.sock"
+    file.write_text(LINE)
+    s = Server(PAGE_TOKENS=str(file), PAGE_SOCKET=str(path), stderr=subprocess.PIPE)
+    try:
+        for target in ("/", "/api/v1/profile", "/metrics", "/nothing"):
+            status, headers, body = s.ask(target)
+            assert status == 401 and headers["www-authenticate"] == 'Basic realm="Sonde", charset="UTF-8"' and b"a token is needed" in body
+        for header in (f"Authorization: Bearer {TOKEN}", BASIC):
+            assert [s.ask(target, headers=[header])[0] for target in ("/", "/api/v1/status", "/metrics", "/nothing")] == [200, 200, 200, 404]
+        for wrong in (f"Bearer {TOKEN}0", f"Bearer {TOKEN[:-1]}", "Bearer ", "Basic Og==", TOKEN, "Digest x"):
+            assert s.ask("/metrics", headers=[f"Authorization: {wrong}"])[0] == 401, wrong
+        assert s.ask(f"/metrics?token={TOKEN}")[0] == 401
+        assert s.ask("/healthz")[::2] == (200, b"ok\n") and s.ask("/healthz", host="evil.example")[0] == 403
+        assert get(OverSocket(path), "/metrics")[0] == 200
+    finally:
+        assert s.stop() == 0
+    said = s.process.stderr.read()
+    assert said.count("without a valid token refused") == 1 and "the last one from 127.0.0.1" in said, "refusals are logged at a limited rate"
+    assert TOKEN[6:] not in said
+
+
+def test_browser_that_knows_the_token_shows_the_page(tmp_path):
+    node, file = need_command("node"), tmp_path / "tokens"
+    need_command("chromium", "chromium-browser", "google-chrome")
+    file.write_text(LINE)
+    s = Server(PAGE_TOKENS=str(file))
+    try:
+        done = subprocess.run([node, TOP / "web/tests/see.mjs", f"http://127.0.0.1:{s.port}/", "{}"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=120, env={**os.environ, "SONDE_TOKEN": TOKEN})
+        assert done.returncode == 0, done.stderr
+        shown = json.loads(done.stdout)[0]
+        assert shown["chosen"].startswith("Whole node") and not shown["complaints"], shown
+    finally:
+        assert s.stop() == 0
+
+
+@pytest.mark.parametrize("content, why", [(None, "No such file or directory"), ("", "has no token"), ("# none\n", "has no token"), (f"{TOKEN}\n", "line 1: this is a token")])
+def test_unusable_token_files_are_errors(tmp_path, content, why):
+    file = tmp_path / "tokens"
+    if content is not None:
+        file.write_text(content)
+    done = subprocess.run([FAKE_PAGE, "normal", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20,
+                          env={**os.environ, "PAGE_TOKENS": str(file)})
+    assert done.returncode == 1 and f"page.token_file: {file}" in done.stderr and why in done.stderr and TOKEN not in done.stderr
+
+
+def test_new_token_opens_the_agent_for_the_subcommands(sonde, tmp_path):
+    printed = subprocess.run([sonde, "token", "new", "laptop of Alice"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+    token, line = re.search(r"^  (sonde_[0-9a-f]{40})$", printed, re.M)[1], re.search(r"^  (sha256:.* read laptop of Alice)$", printed, re.M)[1]
+    assert line.split()[0] == f"sha256:{hashlib.sha256(token.encode()).hexdigest()}"
+    file = tmp_path / "tokens"
+    file.write_text(line + "\n")
+    s = Server(PAGE_TOKENS=str(file))
+    try:
+        def ask(**environment):
+            return subprocess.run([sonde, "requests", "--json", "--agent", f"127.0.0.1:{s.port}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+                                  env={**os.environ, **environment})
+        assert ask(SONDE_TOKEN=token).stdout.startswith('{"coverage"')
+        for refused in (ask(), ask(SONDE_TOKEN=f"{token}0")):
+            assert refused.returncode == 1 and "in the environment variable SONDE_TOKEN" in refused.stderr and token not in refused.stderr
+    finally:
+        assert s.stop() == 0
+
+
+def test_agent_refuses_to_serve_everybody_beyond_loopback(sonde):
+    for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:7070"):
+        done = subprocess.run([sonde, "up", "--listen", address, "--set", "page.socket=none"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 2 and f"everybody whose machine reaches {address} could read" in done.stderr and done.stdout == ""
+        assert all(remedy in done.stderr for remedy in ("sonde token new", "page.token_file", "page.open: true"))

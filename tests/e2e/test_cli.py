@@ -6,7 +6,7 @@ import pytest
 
 from harness.paths import BUILD, TOP
 
-VERBS = ["up", "agent", "record", "why", "requests", "io", "io report", "probes", "bpf", "doctor"]
+VERBS = ["up", "agent", "record", "why", "requests", "io", "io report", "probes", "bpf", "token", "doctor"]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_help_and_manual_agree(run_sonde, verb):
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: sonde {verb} ")
     options = set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
-    assert options or verb == "doctor"
+    assert options or verb in ("doctor", "token")
     page = man_page(verb)
     for option, words in re.findall(r"^  .*--([a-z-]+) (.*)$", done.stdout, re.M):
         entry = re.search(rf"^\.B.*--{option}\b.*\n((?:(?!\.TP|\.SH).*\n)*)", page, re.M)

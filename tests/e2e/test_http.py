@@ -20,8 +20,8 @@ FAKE_PAGE = BUILD / "tests" / "fake-page"
 
 
 class Server:
-    def __init__(self, mode="normal", listen="127.0.0.1:0", allowed=None, **environment):
-        self.process = subprocess.Popen([FAKE_PAGE, mode, listen] + ([allowed] if allowed else []), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    def __init__(self, mode="normal", listen="127.0.0.1:0", allowed=None, stderr=None, **environment):
+        self.process = subprocess.Popen([FAKE_PAGE, mode, listen] + ([allowed] if allowed else []), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
                                         env={**os.environ, **environment})
         self.port = int(self.process.stdout.readline().removeprefix("port "))
 

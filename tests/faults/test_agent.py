@@ -212,7 +212,7 @@ def test_page_is_on_loopback_only(agent):
 
 
 def test_a_page_that_others_can_reach_says_so(agent):
-    started = agent("--listen", "0.0.0.0:0", wait=False)
+    started = agent("--listen", "0.0.0.0:0", "--set", "page.open=true", wait=False)
     wait_for(lambda: "http://0.0.0.0:" in started.running.out, 60, "the page's address")
     assert "everybody whose machine reaches 0.0.0.0:0 can read" in started.running.error and "all users" not in started.running.out
 

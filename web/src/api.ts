@@ -33,7 +33,7 @@ export interface Live {
 async function ask<T>(path: string, decode: (json: unknown) => T): Promise<T> {
     let reply: Response;
     try {
-        reply = await fetch(path, { signal: AbortSignal.timeout(TIMEOUT_MS), credentials: 'omit' });
+        reply = await fetch(path, { signal: AbortSignal.timeout(TIMEOUT_MS), credentials: 'same-origin' });
     } catch (e) {
         throw new Error((e as Error).name === 'TimeoutError' ? 'the agent did not answer in time' : UNREACHABLE);
     }

@@ -39,7 +39,9 @@ async function openRequest(p, route) {
 }
 
 async function look(browser, wanted) {
-    const context = await browser.newContext({ viewport: { width: wanted.width ?? 1280, height: wanted.height ?? 900 }, reducedMotion: 'reduce', colorScheme: wanted.colorScheme });
+    const token = process.env.SONDE_TOKEN;
+    const httpCredentials = token ? { username: 'reader', password: token } : undefined;
+    const context = await browser.newContext({ httpCredentials, viewport: { width: wanted.width ?? 1280, height: wanted.height ?? 900 }, reducedMotion: 'reduce', colorScheme: wanted.colorScheme });
     const p = await context.newPage();
     const complaints = [];
     p.on('console', (m) => ['error', 'warning'].includes(m.type()) && complaints.push(m.text()));

@@ -1,0 +1,89 @@
+/* Who may read the page; see access.h. */
+#include "serve/access.h"
+
+#include "base/address.h"
+#include "base/log.h"
+#include "serve/authorization.h"
+#include "serve/tokens.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+struct access {
+    uint64_t (*now_ns)(void);
+    pthread_mutex_t lock;
+    struct tokens *tokens; /* NULL: none is needed */
+    uint64_t logged_ns;    /* 0: never */
+    unsigned long refused; /* since then */
+};
+
+static int read_file(const char *path, struct tokens **ret)
+{
+    char why[TOKENS_WHY_BYTES] = "";
+    _cleanup_free_ struct tokens *tokens = malloc(sizeof(*tokens));
+    if (!tokens)
+        return -ENOMEM;
+    const int r = tokens_read(path, tokens, why);
+    if (r < 0) {
+        log_error("page.token_file: %s: %s", path, why[0] ? why : strerror(-r));
+        return r;
+    }
+    *ret = take_ptr(tokens);
+    return 0;
+}
+
+int access_new(const char *token_file, uint64_t (*now_ns)(void), struct access **ret)
+{
+    _cleanup_free_ struct tokens *tokens = NULL;
+    const int r = token_file ? read_file(token_file, &tokens) : 0;
+    if (r < 0)
+        return r;
+    if (tokens && !tokens->count) {
+        log_error("page.token_file: %s has no token: `sonde token new` prints a line for it", token_file);
+        return -EINVAL;
+    }
+    struct access *a = calloc(1, sizeof(*a));
+    if (!a)
+        return -ENOMEM;
+    *a = (struct access){.now_ns = now_ns, .tokens = take_ptr(tokens)};
+    pthread_mutex_init(&a->lock, NULL);
+    *ret = a;
+    return 0;
+}
+
+void access_free(struct access *a)
+{
+    if (!a)
+        return;
+    pthread_mutex_destroy(&a->lock);
+    free(a->tokens);
+    free(a);
+}
+
+/* Under the lock. */
+static void log_refusal(struct access *a, const struct sockaddr *client)
+{
+    const uint64_t now_ns = a->now_ns();
+    char text[ADDRESS_TEXT_BYTES];
+    a->refused++;
+    if (a->logged_ns && now_ns - a->logged_ns < ACCESS_LOG_NS)
+        return;
+    log_warning("page: %lu %s without a valid token refused, the last one from %s", a->refused,
+                a->refused == 1 ? "request" : "requests", address_format(client, text));
+    a->logged_ns = now_ns;
+    a->refused = 0;
+}
+
+bool access_allows(struct access *a, const char *authorization, const struct sockaddr *client)
+{
+    char token[AUTHORIZATION_TOKEN_BYTES] = "";
+    const bool has_token = authorization && authorization_token(authorization, token) == 0;
+    pthread_mutex_lock(&a->lock);
+    const bool allowed = !a->tokens || (has_token && tokens_accept(a->tokens, token));
+    if (!allowed && authorization) /* browsers ask without one first */
+        log_refusal(a, client);
+    pthread_mutex_unlock(&a->lock);
+    explicit_bzero(token, sizeof(token));
+    return allowed;
+}

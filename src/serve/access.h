@@ -1,0 +1,21 @@
+/* Who may read the page over the network: everybody who reaches it, or clients with a token. Thread-safe. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct access;
+
+/* Reads the file of tokens (tokens.h); NULL: none is needed. `now_ns` is a clock, for the rate of messages. 0, or
+ * -errno after the reason was logged. */
+int access_new(const char *token_file, uint64_t (*now_ns)(void), struct access **ret);
+void access_free(struct access *a);
+DEFINE_FREEP(access)
+
+/* Whether a request with this Authorization header (NULL: none) may be answered. A refused one is logged with the
+ * client's address and nothing of the header, at most once in ACCESS_LOG_NS. */
+#define ACCESS_LOG_NS 60000000000ull
+bool access_allows(struct access *a, const char *authorization, const struct sockaddr *client);

@@ -1,0 +1,145 @@
+/* The tokens that may read the page; see tokens.h. */
+#include "serve/tokens.h"
+
+#include "base/hex.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#define PREFIX       "sonde_" /* which scanners of secrets can look for */
+#define HASH_PREFIX  "sha256:"
+#define SCOPE        "read"
+#define RANDOM_BYTES 20
+#define BLANKS       " \t"
+
+static int refuse(size_t line, const char *what, char why[TOKENS_WHY_BYTES])
+{
+    snprintf(why, TOKENS_WHY_BYTES, "line %zu: %s", line, what);
+    return -EINVAL;
+}
+
+static bool read_hash(const char *digits, unsigned char ret[SHA256_BYTES])
+{
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
+        const int high = hex_value(digits[2 * i]), low = high < 0 ? -1 : hex_value(digits[2 * i + 1]);
+        if (low < 0)
+            return false;
+        ret[i] = (unsigned char)(high << 4 | low);
+    }
+    return true;
+}
+
+static int parse_line(const char *line, size_t number, struct tokens *t, char why[TOKENS_WHY_BYTES])
+{
+    line += strspn(line, BLANKS);
+    if (!*line || *line == '#')
+        return 0;
+    if (t->count == TOKENS_MAX)
+        return refuse(number, "there are too many tokens: 256 are possible", why);
+    if (strncmp(line, PREFIX, strlen(PREFIX)) == 0)
+        return refuse(number, "this is a token; the file needs its line, which begins with " HASH_PREFIX, why);
+    if (strncmp(line, HASH_PREFIX, strlen(HASH_PREFIX)) != 0)
+        return refuse(number, "does not begin with " HASH_PREFIX, why);
+    line += strlen(HASH_PREFIX);
+    const size_t digits = strcspn(line, BLANKS);
+    if (digits != 2 * SHA256_BYTES || !read_hash(line, t->hashes[t->count]))
+        return refuse(number, "after " HASH_PREFIX " 64 hexadecimal digits are needed", why);
+    line += digits + strspn(line + digits, BLANKS);
+    if (strncmp(line, SCOPE, strlen(SCOPE)) != 0 || !strchr(BLANKS, line[strlen(SCOPE)]))
+        return refuse(number, "after the hash the scope is needed: " SCOPE, why);
+    t->count++;
+    return 0;
+}
+
+int tokens_parse(const char *text, size_t size, struct tokens *ret, char why[TOKENS_WHY_BYTES])
+{
+    struct tokens t = {0};
+    char line[1024];
+    size_t number = 1;
+    for (const char *at = text, *end = text + size; at < end; number++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t length = (size_t)((newline ? newline : end) - at);
+        if (length >= sizeof(line))
+            return refuse(number, "is longer than 1023 bytes", why);
+        if (memchr(at, '\0', length))
+            return refuse(number, "has a NUL byte", why);
+        memcpy(line, at, length);
+        line[length - (length && line[length - 1] == '\r')] = '\0';
+        const int r = parse_line(line, number, &t, why);
+        if (r < 0)
+            return r;
+        at += length + (newline != NULL);
+    }
+    *ret = t;
+    return 0;
+}
+
+int tokens_read(const char *path, struct tokens *ret, char why[TOKENS_WHY_BYTES])
+{
+    struct stat st;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        const int r = -errno;
+        snprintf(why, TOKENS_WHY_BYTES, "%s", strerror(-r));
+        return r;
+    }
+    const char *wrong = !S_ISREG(st.st_mode)                         ? "is no regular file"
+                        : st.st_mode & (S_IWGRP | S_IWOTH)           ? "others than its owner may write to it"
+                        : (size_t)st.st_size > TOKENS_FILE_MAX_BYTES ? "is larger than 64 KiB"
+                                                                     : NULL;
+    if (wrong) {
+        snprintf(why, TOKENS_WHY_BYTES, "%s", wrong);
+        return -EINVAL;
+    }
+    _cleanup_free_ char *text = malloc(TOKENS_FILE_MAX_BYTES);
+    if (!text)
+        return -ENOMEM;
+    size_t size = 0;
+    ssize_t n = 1;
+    while (size < TOKENS_FILE_MAX_BYTES && (n = read(fd, text + size, TOKENS_FILE_MAX_BYTES - size)) > 0)
+        size += (size_t)n;
+    if (n < 0) {
+        const int r = -errno;
+        snprintf(why, TOKENS_WHY_BYTES, "%s", strerror(-r));
+        return r;
+    }
+    return tokens_parse(text, size, ret, why);
+}
+
+bool tokens_accept(const struct tokens *tokens, const char *token)
+{
+    unsigned char hash[SHA256_BYTES];
+    unsigned accepted = 0;
+    sha256(token, strlen(token), hash);
+    for (size_t i = 0; i < tokens->count; i++) {
+        unsigned char different = 0;
+        for (size_t k = 0; k < SHA256_BYTES; k++)
+            different |= hash[k] ^ tokens->hashes[i][k];
+        accepted |= (different - 1u) >> 8 & 1; /* 1 if nothing is different, without a branch */
+    }
+    return accepted;
+}
+
+static void put_hex(const unsigned char *bytes, size_t size, char *ret)
+{
+    for (size_t i = 0; i < size; i++)
+        snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+}
+
+int tokens_make(char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES])
+{
+    unsigned char random[RANDOM_BYTES], hash[SHA256_BYTES];
+    char digits[2 * SHA256_BYTES + 1];
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return -errno;
+    put_hex(random, sizeof(random), digits);
+    snprintf(ret_token, TOKEN_BYTES, PREFIX "%s", digits);
+    sha256(ret_token, strlen(ret_token), hash);
+    put_hex(hash, sizeof(hash), digits);
+    snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s " SCOPE, digits);
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* The tokens that may read the page, by their SHA-256 hashes. Tokens are long and random (tokens_make), so that a hash
+ * without salt or delay is enough. The file has one token a line:
+ *
+ *     sha256:HASH read COMMENT
+ *
+ * HASH has 64 hexadecimal digits, `read` is the scope (there is no other), the comment is optional. Empty lines and
+ * lines that begin with # are skipped. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/sha256.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define TOKENS_MAX            256
+#define TOKENS_FILE_MAX_BYTES ((size_t)64 << 10)
+#define TOKENS_WHY_BYTES      256
+
+struct tokens {
+    size_t count;
+    unsigned char hashes[TOKENS_MAX][SHA256_BYTES];
+};
+
+/* Parses the text of a file. 0, or -EINVAL with the line and the reason in `why`; no part of the text is in it, as it
+ * may hold a token by mistake. `ret` is changed on success only. */
+int tokens_parse(const char *text, size_t size, struct tokens *ret, char why[TOKENS_WHY_BYTES]);
+
+/* Reads a regular file that only its owner may write. 0, or -errno with the reason in `why`, without the path. */
+int tokens_read(const char *path, struct tokens *ret, char why[TOKENS_WHY_BYTES]);
+
+/* Whether this text is one of the tokens. The time it takes does not depend on which, or on how much is equal. */
+bool tokens_accept(const struct tokens *tokens, const char *token);
+
+#define TOKEN_BYTES      72  /* "sonde_" and 40 hexadecimal digits */
+#define TOKEN_LINE_BYTES 128 /* without a comment */
+/* Makes a token of 160 random bits, and the beginning of its line for the file. 0 or -errno. */
+int tokens_make(char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES]);
