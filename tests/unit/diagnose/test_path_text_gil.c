@@ -1,5 +1,5 @@
 /* Words for the holder of Python's GIL whose function no CPU sample shows. */
-#include "diagnose/path_text.h"
+#include "diagnose/path/path_text.h"
 
 #include "base/cleanup.h"
 
