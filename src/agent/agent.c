@@ -229,6 +229,7 @@ static bool every_second(void *context)
     if (a->profile_export)
         profile_export_tick(a->profile_export);
     service_notify(SERVICE_ALIVE);
+    a->hooks->tick(a->hooks->context);
     return true;
 }
 
@@ -419,7 +420,20 @@ static bool notify_ready(void *context)
     return true;
 }
 
-int agent_run(struct agent *a, int ready_fd)
+static void on_hangup(void *context)
+{
+    const struct agent *a = context;
+    a->hooks->reload(a->hooks->context);
+}
+
+void agent_set_one_cpu_share(struct agent *a, double share)
+{
+    pthread_mutex_lock(&a->lock);
+    a->config.budget_one_cpu_share = a->budget.one_cpu_share_allowed = share;
+    pthread_mutex_unlock(&a->lock);
+}
+
+int agent_run(struct agent *a, int ready_fd, const struct agent_hooks *hooks)
 {
     const uint64_t start_ns = clock_monotonic_ns(); /* the first samples precede the return of pipeline_start */
     int r = pipeline_start(a->pipeline);
@@ -429,8 +443,13 @@ int agent_run(struct agent *a, int ready_fd)
     publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
     collect_metrics(a);
     a->ready_fd = ready_fd;
-    struct loop_options options = {
-        .context = a, .tick = every_second, .ready = notify_ready, .woken = on_woken, .turned_ns = &a->last_turn_ns};
+    a->hooks = hooks;
+    struct loop_options options = {.context = a,
+                                   .tick = every_second,
+                                   .ready = notify_ready,
+                                   .woken = on_woken,
+                                   .hangup = on_hangup,
+                                   .turned_ns = &a->last_turn_ns};
     struct loop_end end;
     r = loop_run(a->loop, &options, &end);
     service_notify(SERVICE_STOPPING);

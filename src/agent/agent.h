@@ -31,9 +31,19 @@ DEFINE_FREEP(agent)
  * not take the lock of the node's agent. */
 int agent_try(const struct config *config, struct attach_report *report);
 
+/* Called on the thread of agent_run. */
+struct agent_hooks {
+    void *context;
+    void (*reload)(void *context); /* after SIGHUP */
+    void (*tick)(void *context);   /* once a second */
+};
+
 /* Runs until SIGINT or SIGTERM; once. When the probes count, `ready_fd` is notified (base/ready_fd.h) and closed; -1:
  * none. 0, or -errno: a source cannot start or failed. */
-int agent_run(struct agent *a, int ready_fd);
+int agent_run(struct agent *a, int ready_fd, const struct agent_hooks *hooks);
+
+/* Changes budget.one_cpu, on the thread of agent_run. */
+void agent_set_one_cpu_share(struct agent *a, double share);
 
 /* Queries of the web page: any thread, between agent_new and agent_free. `agent` is a struct agent: they are callbacks
  * of serve/page.h, which states their errors. Times are CLOCK_MONOTONIC; `seconds` is the length of the period until

@@ -28,7 +28,8 @@ struct agent {
     struct sampling_pods sampling_pods;
     struct pipeline *pipeline;
     struct loop *loop;
-    int ready_fd; /* of agent_run */
+    int ready_fd; /* this and the following: of agent_run */
+    const struct agent_hooks *hooks;
     struct windows *windows;
     struct wait_seconds *wait_seconds;
     struct requests *requests;

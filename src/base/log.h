@@ -8,7 +8,7 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* Messages above `level` are dropped. Set once, before the first thread is started. */
+/* Messages above `level` are dropped. Any thread, at any time. */
 void log_set_level(enum log_level level);
 
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -2,6 +2,7 @@
 #include "base/service.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,4 +24,12 @@ void service_notify(const char *state)
     if (fd >= 0)
         (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
+}
+
+void service_notify_reloading(void)
+{
+    char state[64];
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)(clock_monotonic_ns() / 1000));
+    service_notify(state);
 }

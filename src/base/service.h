@@ -8,3 +8,6 @@
 /* Sends `state` to the socket that the environment variable NOTIFY_SOCKET names; does nothing where there is none, or
  * nobody reads it. Does not block. */
 void service_notify(const char *state);
+
+/* Says that the configuration is being read again, until the next SERVICE_READY (Type=notify-reload). */
+void service_notify_reloading(void);

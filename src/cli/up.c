@@ -1,64 +1,18 @@
 /* `sonde up`: runs the agent with its page. `sonde agent`: runs the agent with /metrics and the API only, for fleets.
  */
 #include "agent/agent.h"
-#include "base/address.h"
 #include "base/least_rights.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
 #include "cli/privileges.h"
 #include "cli/subcommands.h"
-#include "resolve/process/pods.h"
+#include "cli/up_config.h"
+#include "cli/up_reload.h"
 #include "serve/page.h"
-#include "sources/sampling/sampling_rules.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-static int load_config(const char *path, const struct option_texts *settings, struct config *c)
-{
-    char error[CONFIG_ERROR_BYTES];
-    config_defaults(c);
-    config_environment(c, error);
-    if (error[0])
-        log_warning("%s; the environment alone does not make the agent send profiles", error);
-    int r = config_load(c, path ? path : CONFIG_PATH, error);
-    if (r < 0 && (path || r != -ENOENT)) {
-        log_error("%s", error);
-        return -EINVAL;
-    }
-    for (size_t i = 0; i < settings->count; i++)
-        if (config_set(c, settings->values[i], error) < 0) {
-            log_error("%s", error);
-            return -EINVAL;
-        }
-    static const char *const levels[] = {"error", "warning", "info", "debug"};
-    for (size_t i = 0; i < array_size(levels); i++)
-        if (strcmp(c->log_level, levels[i]) == 0)
-            log_set_level((enum log_level)i);
-    return 0;
-}
-
-static void print_config(const struct config *c)
-{
-    struct config_key_description d;
-    char section[32] = "";
-    for (size_t i = 0; config_describe(c, i, &d); i++) {
-        size_t length = strcspn(d.key, ".");
-        if (strncmp(section, d.key, length) != 0 || section[length]) {
-            snprintf(section, sizeof(section), "%.*s", (int)length, d.key);
-            printf("%s:\n", section);
-        }
-        if (d.is_cut) { /* a truncated value must not be read back */
-            printf("  # %s: %s    # truncated; %s (%s)\n", d.key + length + 1, d.value, d.help, d.allowed);
-            continue;
-        }
-        const bool is_word = isalnum((unsigned char)d.value[0]) && !strpbrk(d.value, " #");
-        const char *quote = is_word ? "" : "\""; /* "[::1]:7070" would be a list; no value holds a quote */
-        printf("  %s: %s%s%s    # %s (%s)\n", d.key + length + 1, quote, d.value, quote, d.help, d.allowed);
-    }
-}
 
 static int start_page(const struct config *c, const struct page_data *data, bool without_ui, struct page **ret)
 {
@@ -72,24 +26,6 @@ static int start_page(const struct config *c, const struct page_data *data, bool
         .without_ui = without_ui,
     };
     return page_start(&options, data, ret);
-}
-
-static bool is_beyond_loopback(const struct config *c)
-{
-    union address address;
-    socklen_t size;
-    return address_parse(c->page_listen, &address, &size) == 0 && !address_is_loopback(&address);
-}
-
-/* -EINVAL: everybody who reaches the address could read, and the configuration does not say so. */
-static int check_access(const struct config *c)
-{
-    if (!is_beyond_loopback(c) || c->page_token_file[0] || c->page_open)
-        return 0;
-    log_error(
-        "page.listen: everybody whose machine reaches %s could read the routes, commands and file names of this node. Put the line that `sonde token new` prints into a file and name the file by page.token_file; or allow everybody by page.open: true",
-        c->page_listen);
-    return -EINVAL;
 }
 
 /* Says where the page is, and who can read it. */
@@ -112,40 +48,20 @@ static void announce(const struct config *c, const struct page *page, bool is_up
     fflush(stdout);
 }
 
-/* Disables CPU profiling when all rates are 0, so that no sampling timers run. -EINVAL when sampling rules exist but
- * all have rate 0. */
-static int check_sampling_rates(struct config *c)
-{
-    struct sampling_rules rules;
-    if (config_sampling_rules(c, &rules) > 0)
-        return 0;
-    if (rules.count && config_samples(c)) {
-        log_error(
-            "all sampling rates are 0: set profile.rate or a rate in profile.sampling_rules, or disable profiles with profile.enabled: false");
-        return -EINVAL;
-    }
-    if (config_bool(c, "profile.enabled"))
-        log_warning("profile.rate is 0 and there are no profile.sampling_rules: no CPU profile is recorded");
-    config_put_bool(c, "profile.enabled", false);
-    c->profile_rate_hz = CONFIG_RATE_HZ; /* unused */
-    return 0;
-}
-
 static int run_with_options(const struct subcommand *subcommand, int argc, char **argv)
 {
-    const char *config_path = NULL, *listen = NULL;
-    struct option_texts settings = {0};
-    bool print = false, off_cpu = false;
-    int64_t rate = 0, ready_fd = -1;
+    struct up_options o = {0};
+    bool print = false;
+    int64_t ready_fd = -1;
     const struct option_spec specs[] = {
-        {'c', "config", OPTION_TEXT, &config_path, "FILE",
+        {'c', "config", OPTION_TEXT, &o.config_path, "FILE",
          "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
-        {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "override one setting of the file; may be repeated", 0, 0},
-        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT",
+        {0, "set", OPTION_TEXTS, &o.settings, "KEY=VALUE", "override one setting of the file; may be repeated", 0, 0},
+        {'l', "listen", OPTION_TEXT, &o.listen, "ADDRESS:PORT",
          "address to listen on, or none (page.listen; default 127.0.0.1:7070)", 0, 0},
-        {'F', "rate", OPTION_INTEGER, &rate, "HZ", "samples per second and CPU, up to 1000 (profile.rate; default 19)",
-         1, 1000},
-        {0, "off-cpu", OPTION_FLAG, &off_cpu, NULL,
+        {'F', "rate", OPTION_INTEGER, &o.rate, "HZ",
+         "samples per second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
+        {0, "off-cpu", OPTION_FLAG, &o.off_cpu, NULL,
          "also record off-CPU time: place, reason and duration of waits (off_cpu.enabled)", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD",
          "write \"ready\" to this descriptor when the agent listens and samples", 0, INT32_MAX},
@@ -157,32 +73,19 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     if (r != 0)
         return r < 0 ? r : 0;
     struct config config;
-    char error[CONFIG_ERROR_BYTES], pod_labels[CONFIG_POD_LABELS_BYTES];
-    r = load_config(config_path, &settings, &config);
+    r = up_config_read(&o, &config);
     if (r < 0)
         return r;
-    if (listen && config_set_value(&config, "--listen", "page.listen", listen, error) < 0) {
-        log_error("%s", error);
-        return -EINVAL;
-    }
-    if (rate)
-        config.profile_rate_hz = rate;
-    if (off_cpu)
-        config_put_bool(&config, "off_cpu.enabled", true);
+    up_config_apply_log_level(&config);
     if (ready_fd >= 0 && ready_fd_check((int)ready_fd) < 0) {
         log_error("--ready-fd: descriptor %lld is not open for writing", (long long)ready_fd);
         return -EINVAL;
     }
     if (print) {
-        print_config(&config);
+        up_config_print(&config);
         return 0;
     }
-    if (config_pod_labels(&config, pod_labels) < 0) {
-        log_error("profile.sampling_rules and kubernetes.pod_labels use more than %d pod labels together",
-                  PODS_LABELS_MAX);
-        return -EINVAL;
-    }
-    r = check_access(&config) ?: check_sampling_rates(&config);
+    r = up_config_check(&config);
     if (r < 0)
         return r;
     r = least_rights_enter();
@@ -218,7 +121,10 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     if (r < 0)
         return -EIO;
     announce(&config, page, subcommand == &subcommand_up);
-    return agent_run(agent, (int)ready_fd);
+    struct up_reload reload = {.options = &o, .config = &config, .agent = agent, .page = page};
+    up_reload_init(&reload);
+    const struct agent_hooks hooks = {.context = &reload, .reload = up_reload, .tick = up_reload_tick};
+    return agent_run(agent, (int)ready_fd, &hooks);
 }
 
 static int run_up(int argc, char **argv)
@@ -237,7 +143,7 @@ const struct subcommand subcommand_up = {
     .summary = "Run the agent of this node with its page",
     .details =
         "Samples every CPU, observes HTTP requests on sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
-        "Stops on Ctrl-C. Does not modify the programs that it observes.",
+        "Stops on Ctrl-C; SIGHUP reloads the configuration. Does not modify the programs that it observes.",
     .run = run_up,
 };
 

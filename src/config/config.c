@@ -413,3 +413,14 @@ bool config_describe(const struct config *c, size_t i, struct config_key_descrip
     ret->is_cut = config_value_print(k, field, ret->value, sizeof(ret->value));
     return true;
 }
+
+bool config_compare(const struct config *a, const struct config *b, size_t i, const char **ret_key, bool *ret_is_same)
+{
+    struct config_key key;
+    if (!listed_key(i, &key))
+        return false;
+    const void *x = field_of(a, &key), *y = field_of(b, &key);
+    *ret_key = key.setting->key;
+    *ret_is_same = config_value_is_string(key.setting) ? strcmp(x, y) == 0 : memcmp(x, y, key.setting->size) == 0;
+    return true;
+}

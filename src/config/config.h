@@ -96,4 +96,7 @@ struct config_key_description {
     char value[2048]; /* the current value; passwords in URLs and secrets are removed */
     bool is_cut;      /* the value was redacted, so it is not valid in a file */
 };
+/* Whether entry `i` of the key table, in the same order, has the same value in both, secrets included; false if `i` is
+ * past the end. */
+bool config_compare(const struct config *a, const struct config *b, size_t i, const char **ret_key, bool *ret_is_same);
 bool config_describe(const struct config *c, size_t i, struct config_key_description *ret);

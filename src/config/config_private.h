@@ -38,6 +38,8 @@ const char *config_convert_renamed(const struct renamed_key *key, const char *wh
 
 /* Whether the value is free text, limited by the size of its field. */
 bool config_value_is_text(const struct setting *k);
+/* Whether its field holds a terminated string: free text, or one of several words. */
+bool config_value_is_string(const struct setting *k);
 /* Stores `value` in `field`; free text must fit. False: it is not allowed, and the field may be changed. */
 bool config_value_set(const struct setting *k, void *field, const char *value);
 /* The part of a list that is not allowed, of `*ret_length` bytes, if this setting is a list. NULL: no such part. */

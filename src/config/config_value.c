@@ -103,6 +103,11 @@ static bool is_plain(const char *value)
     return true;
 }
 
+bool config_value_is_string(const struct setting *k)
+{
+    return k->type == SETTING_CHOICE || config_value_is_text(k);
+}
+
 bool config_value_is_text(const struct setting *k)
 {
     return k->type == SETTING_ADDRESS || k->type == SETTING_SOCKET || k->type == SETTING_HOSTS ||

@@ -32,7 +32,7 @@ struct loop {
     uv_timer_t turn, tick, deadline;
     uv_async_t ended; /* by SIGINT or SIGTERM */
     uv_async_t wake;
-    uv_signal_t child;
+    uv_signal_t child, hangup;
     uv_poll_t *polls;
     size_t poll_count;
     int error;
@@ -136,6 +136,13 @@ static void on_child(uv_signal_t *handle, int number)
     }
 }
 
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    (void)number;
+    const struct loop *l = handle->data;
+    l->options->hangup(l->options->context);
+}
+
 static int start_polls(struct loop *l)
 {
     int fds[POLL_MAX];
@@ -191,8 +198,9 @@ int loop_new(struct pipeline *p, enum loop_kind kind, struct loop **ret)
     uv_async_init(&l->uv, &l->ended, on_end_signal);
     uv_async_init(&l->uv, &l->wake, on_wake);
     uv_signal_init(&l->uv, &l->child);
+    uv_signal_init(&l->uv, &l->hangup);
     l->turn.data = l->tick.data = l->deadline.data = l;
-    l->ended.data = l->wake.data = l->child.data = l;
+    l->ended.data = l->wake.data = l->child.data = l->hangup.data = l;
     at_signal.ended = &l->ended;
     at_signal.has_alarm = kind == LOOP_OF_SERVICE;
     set_end_signals(handle_end_signal);
@@ -239,6 +247,8 @@ int loop_run(struct loop *l, const struct loop_options *options, struct loop_end
         return r;
     start_timers(l);
     watch_child(l);
+    if (options->hangup)
+        uv_signal_start(&l->hangup, on_hangup, SIGHUP);
     if (!l->end.child_exited)
         uv_run(&l->uv, UV_RUN_DEFAULT);
     wait_for_same_signal(l);

@@ -16,11 +16,12 @@ enum loop_kind {
 struct loop_options {
     uint64_t duration_ns; /* 0: until a signal */
     void *context;
-    bool (*tick)(void *context);  /* called once a second, after a turn; false ends the loop. May be NULL. */
-    bool (*ready)(void *context); /* called after each turn until it returns true. May be NULL. */
-    void (*woken)(void *context); /* called after loop_wake. May be NULL. */
-    _Atomic uint64_t *turned_ns;  /* set to the time (CLOCK_MONOTONIC) after each turn. May be NULL. */
-    int child_pid;                /* > 0: end when this child process has exited */
+    bool (*tick)(void *context);   /* called once a second, after a turn; false ends the loop. May be NULL. */
+    bool (*ready)(void *context);  /* called after each turn until it returns true. May be NULL. */
+    void (*woken)(void *context);  /* called after loop_wake. May be NULL. */
+    void (*hangup)(void *context); /* called after SIGHUP, which otherwise ends the process. May be NULL. */
+    _Atomic uint64_t *turned_ns;   /* set to the time (CLOCK_MONOTONIC) after each turn. May be NULL. */
+    int child_pid;                 /* > 0: end when this child process has exited */
 };
 
 struct loop_end {

@@ -2,6 +2,7 @@
 #include "serve/access.h"
 
 #include "base/address.h"
+#include "base/file_watch.h"
 #include "base/log.h"
 #include "serve/authorization.h"
 #include "serve/tokens.h"
@@ -12,6 +13,8 @@
 
 struct access {
     uint64_t (*now_ns)(void);
+    char *path; /* NULL: none; this and the following: of the thread that reloads */
+    struct file_watch watch;
     pthread_mutex_t lock;
     struct tokens *tokens; /* NULL: none is needed */
     uint64_t logged_ns;    /* 0: never */
@@ -36,6 +39,8 @@ static int read_file(const char *path, struct tokens **ret)
 int access_new(const char *token_file, uint64_t (*now_ns)(void), struct access **ret)
 {
     _cleanup_free_ struct tokens *tokens = NULL;
+    struct file_watch watch;
+    file_watch_start(&watch, token_file);
     const int r = token_file ? read_file(token_file, &tokens) : 0;
     if (r < 0)
         return r;
@@ -46,10 +51,48 @@ int access_new(const char *token_file, uint64_t (*now_ns)(void), struct access *
     struct access *a = calloc(1, sizeof(*a));
     if (!a)
         return -ENOMEM;
-    *a = (struct access){.now_ns = now_ns, .tokens = take_ptr(tokens)};
+    *a = (struct access){.now_ns = now_ns, .watch = watch, .tokens = take_ptr(tokens)};
     pthread_mutex_init(&a->lock, NULL);
+    if (token_file && !(a->path = strdup(token_file))) {
+        access_free(a);
+        return -ENOMEM;
+    }
     *ret = a;
     return 0;
+}
+
+int access_reload(struct access *a, const char *token_file)
+{
+    _cleanup_free_ struct tokens *tokens = NULL;
+    _cleanup_free_ char *path = token_file ? strdup(token_file) : NULL;
+    struct file_watch watch;
+    if (token_file && !path)
+        return -ENOMEM;
+    file_watch_start(&watch, path);
+    const int r = path ? read_file(path, &tokens) : 0;
+    if (r < 0)
+        return r;
+    if (tokens && !tokens->count)
+        log_warning("page.token_file: %s has no token any more: no client can read page.listen", path);
+    pthread_mutex_lock(&a->lock);
+    struct tokens *before = a->tokens;
+    a->tokens = take_ptr(tokens);
+    pthread_mutex_unlock(&a->lock);
+    free(before);
+    free(a->path);
+    a->path = take_ptr(path);
+    a->watch = watch;
+    return 0;
+}
+
+void access_tick(struct access *a)
+{
+    if (!a->path || !file_watch_has_changed(&a->watch, a->path))
+        return;
+    if (access_reload(a, a->path) == 0)
+        log_info("page.token_file: %s is read again", a->path);
+    else
+        log_warning("page.token_file: the tokens that were read before stay valid");
 }
 
 void access_free(struct access *a)
@@ -58,6 +101,7 @@ void access_free(struct access *a)
         return;
     pthread_mutex_destroy(&a->lock);
     free(a->tokens);
+    free(a->path);
     free(a);
 }
 

@@ -132,6 +132,17 @@ int page_start(const struct page_options *options, const struct page_data *data,
     return 0;
 }
 
+int page_reload(struct page *p, const char *token_file)
+{
+    return p->access ? access_reload(p->access, token_file) : 0;
+}
+
+void page_tick(struct page *p)
+{
+    if (p->access)
+        access_tick(p->access);
+}
+
 uint16_t page_port(const struct page *p)
 {
     return p->hosts.port;

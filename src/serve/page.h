@@ -71,6 +71,11 @@ struct page;
 
 /* Listens and serves on its own threads until page_free. Borrows `data`. 0, or -errno after the reason was logged. */
 int page_start(const struct page_options *options, const struct page_data *data, struct page **ret);
+/* Reads the tokens again, or others; NULL: none are needed any more. 0, or -errno after the reason was logged: nothing
+ * is changed. This and page_tick: on one thread. */
+int page_reload(struct page *p, const char *token_file);
+/* To be called once a second: reads the file of tokens if it has changed. */
+void page_tick(struct page *p);
 /* The port of its network address; also when `listen` gave port 0. */
 uint16_t page_port(const struct page *p);
 /* Whether only programs of this machine reach it. */

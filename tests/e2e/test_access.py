@@ -1,13 +1,17 @@
 """Who may read the agent: the rights on its Unix socket, and how subcommands find it."""
 import base64
+import fcntl
 import hashlib
 import http.client
 import json
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
+import termios
+from pathlib import Path
 
 import pytest
 from harness.machine import need_command
@@ -178,3 +182,92 @@ def test_agent_refuses_to_serve_everybody_beyond_loopback(sonde):
         done = subprocess.run([sonde, "up", "--listen", address, "--set", "page.socket=none"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
         assert done.returncode == 2 and f"everybody whose machine reaches {address} could read" in done.stderr and done.stdout == ""
         assert all(remedy in done.stderr for remedy in ("sonde token new", "page.token_file", "page.open: true"))
+
+
+FAST = ("--set", "requests.enabled=false", "--set", "recorder.enabled=false", "--set", "profile.enabled=false")
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """A socket that receives what a program reports to its service manager: states() returns the lines so far."""
+    received = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    received.bind(str(tmp_path / "notify"))
+    received.setblocking(False)
+    lines = []
+
+    def states():
+        while True:
+            try:
+                lines.extend(received.recv(4096).decode().splitlines())
+            except BlockingIOError:
+                return [line for line in lines if not line.startswith("WATCHDOG")]
+    states.path = str(tmp_path / "notify")
+    yield states
+    received.close()
+
+
+def test_hangup_reloads_tokens_level_and_budget_and_names_the_rest(agent, tmp_path, manager):
+    tokens, config = write(tmp_path / "tokens", LINE), tmp_path / "sonde.yaml"
+    write(config, f"page:\n  token_file: {tokens}\nlog:\n  level: info\n")
+    started = agent("--config", config, *FAST, env={**os.environ, "NOTIFY_SOCKET": manager.path})
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+
+    def said(text):
+        wait_for(lambda: text in started.running.error, 30, text)
+    assert started.get("/metrics")[0] == 401 and started.get("/metrics", bearer)[0] == 200
+    write(config, f"page:\n  token_file: {tmp_path / 'none'}\nbudget:\n  one_cpu: 7%\n")
+    os.kill(started.pid, signal.SIGHUP)
+    said("configuration not reloaded: nothing is changed")
+    assert started.get("/metrics", bearer)[0] == 200
+    write(config, "bugdet:\n  one_cpu: 7%\n")
+    os.kill(started.pid, signal.SIGHUP)
+    wait_for(lambda: started.running.error.count("configuration not reloaded") == 2, 30, "the second refusal")
+    assert f"{config}:1: unknown section 'bugdet'" in started.running.error
+    write(tokens, LINE.replace("sha256:", "# sha256:") + f"sha256:{hashlib.sha256(b'other').hexdigest()} read\n")
+    write(config, f"page:\n  token_file: {tokens}\n  allowed_hosts: a.example\nbudget:\n  one_cpu: 7%\n  memory: 99MiB\nlog:\n  level: warning\n")
+    os.kill(started.pid, signal.SIGHUP)
+    said("configuration reloaded; a restart is needed for: budget.memory, page.allowed_hosts")
+    assert started.get("/metrics", bearer)[0] == 401
+    status, _, body = started.get("/api/v1/status", {"Authorization": "Bearer other"})
+    assert status == 200 and json.loads(body)["budget"]["one_cpu_share_allowed"] == 0.07
+    states = manager()
+    assert states.count("RELOADING=1") == 3 and states.count("READY=1") == 4 and states[-1] == "READY=1"
+    assert sum(line.startswith("MONOTONIC_USEC=") for line in states) == 3
+
+
+def test_changed_tokens_are_read_without_a_signal(agent, tmp_path):
+    tokens = write(tmp_path / "tokens", LINE)
+    started = agent(*FAST, "--set", f"page.token_file={tokens}")
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert started.get("/metrics", bearer)[0] == 200
+    write(tokens, "nonsense\n")
+    wait_for(lambda: "the tokens that were read before stay valid" in started.running.error, 30, "the refusal")
+    assert started.get("/metrics", bearer)[0] == 200
+    write(tokens, "# all revoked\n")
+    wait_for(lambda: started.get("/metrics", bearer)[0] == 401, 30, "the revocation")
+    assert "has no token any more" in started.running.error
+
+
+def test_agent_ends_when_its_terminal_is_gone(sonde, root, tmp_path):
+    """But SIGHUP from elsewhere reloads, while the terminal is there."""
+    controller, terminal = os.openpty()
+    errors = tmp_path / "errors"
+    started = subprocess.Popen([sonde, "up", "--listen", "127.0.0.1:0", "--set", "page.socket=none", *FAST], stdin=terminal, stdout=terminal, stderr=open(errors, "w"),
+                               preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+    try:
+        os.close(terminal)
+        assert b"Sonde is watching" in os.read(controller, 4096)
+        wait_for(lambda: int(re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{started.pid}/status").read_text())[1], 16) & 1, 30, "the handler of SIGHUP")
+        started.send_signal(signal.SIGHUP)
+        wait_for(lambda: "configuration reloaded" in errors.read_text(), 30, "a reload")
+        assert started.poll() is None
+        os.close(controller)
+        assert started.wait(30) == 0 and "stopped" in errors.read_text()
+    finally:
+        started.kill()
+        started.wait()

@@ -1,6 +1,8 @@
 /* Configuration: every error names file, line, key and allowed values; an invalid file changes nothing. */
 #include "config/config.h"
 
+#include "base/cleanup.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -426,6 +428,44 @@ static void test_invalid_environment_is_an_error(void **state)
                  "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://a/v1development/profiles");
 }
 
+/* The only key that differs; NULL: none. Fails if several do. */
+static const char *find_difference(const struct config *a, const struct config *b)
+{
+    const char *found = NULL, *key;
+    bool is_same;
+    for (size_t i = 0; config_compare(a, b, i, &key, &is_same); i++)
+        if (!is_same) {
+            assert_null(found);
+            found = key;
+        }
+    return found;
+}
+
+static void test_each_changed_key_is_found_secrets_included(void **state)
+{
+    static const char *const changes[] = {"page.listen=none",    "page.socket_mode=0666", "otlp.headers=key=secret",
+                                          "io.slow=3ms",         "off_cpu.enabled=true",  "budget.one_cpu=77%",
+                                          "budget.memory=99MiB", "log.level=error"};
+    struct config before, after;
+    char error[CONFIG_ERROR_BYTES];
+    (void)state;
+    config_defaults(&before);
+    config_defaults(&after);
+    assert_null(find_difference(&before, &after));
+    for (size_t i = 0; i < array_size(changes); i++) {
+        config_defaults(&after);
+        assert_int_equal(config_set(&after, changes[i], error), 0);
+        const char *key = find_difference(&before, &after);
+        if (!key || strncmp(key, changes[i], strlen(key)) != 0 || changes[i][strlen(key)] != '=')
+            fail_msg("%s: found %s", changes[i], key ? key : "nothing");
+    }
+    /* what is left of a longer text behind the end is no difference */
+    config_defaults(&after);
+    assert_int_equal(config_set(&after, "page.listen=192.168.100.100:17070", error), 0);
+    assert_int_equal(config_set(&after, "page.listen=127.0.0.1:7070", error), 0);
+    assert_null(find_difference(&before, &after));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_missing_file_is_an_error),
         cmocka_unit_test(test_set_option),
         cmocka_unit_test(test_printed_config_can_be_loaded),
+        cmocka_unit_test(test_each_changed_key_is_found_secrets_included),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,27 @@
+/* The configuration of `sonde up`: the environment, the file, and the options of the command line, which override both.
+ * Errors are -EINVAL, and are logged. */
+#pragma once
+
+#include "cli/options.h"
+#include "config/config.h"
+
+struct up_options {
+    const char *config_path; /* NULL: the default, if it exists */
+    struct option_texts settings;
+    const char *listen; /* NULL: as configured; so are 0 and false below */
+    int64_t rate;
+    bool off_cpu;
+};
+
+/* Reads the file and sets what the options say. */
+int up_config_read(const struct up_options *o, struct config *c);
+
+/* Checks values that depend on each other. Disables CPU profiles if all rates are 0. */
+int up_config_check(struct config *c);
+/* A part of it: clients beyond loopback need a token, or the configuration allows all of them. */
+int up_config_check_access(const struct config *c);
+
+void up_config_apply_log_level(const struct config *c);
+
+/* Prints it as a file with the allowed values. */
+void up_config_print(const struct config *c);
