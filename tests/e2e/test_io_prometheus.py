@@ -35,10 +35,10 @@ def free_port():
 
 
 class Prometheus:
-    def __init__(self, run, folder, agent_port):
+    def __init__(self, run, folder, configuration):
         need_command("prometheus")
         config, self.port = folder / "prometheus.yml", free_port()
-        config.write_text(CONFIG.format(rules=RULES, port=agent_port))
+        config.write_text(configuration)
         self.running = run("prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{self.port}")
 
     def get(self, path, **parameters):
@@ -64,7 +64,7 @@ class Prometheus:
 def scraped(agent, run, tmp_path, file_system):
     """(Prometheus, mount point): an agent and a Prometheus that scrapes it, while a program reads and writes, and gets errors."""
     started, point = agent("--set", "io.enabled=true", "--set", "budget.one_cpu=1000%"), file_system("tmpfs")
-    prometheus = Prometheus(run, tmp_path, started.port)
+    prometheus = Prometheus(run, tmp_path, CONFIG.format(rules=RULES, port=started.port))
     wait_for(prometheus.is_ready, what="the first scrape")
     work = f"while :; do dd if=/dev/zero of={point}/a bs=64k count=20; dd if={point}/a of={point}/b bs=4k; head -c 1 >&3; sleep 0.2; done"
     run("sh", "-c", f"exec 3<{point}; {work} 2>/dev/null")
