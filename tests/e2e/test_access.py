@@ -254,11 +254,11 @@ def test_changed_tokens_are_read_without_a_signal(agent, tmp_path):
 
 
 def test_agent_ends_when_its_terminal_is_gone(sonde, root, tmp_path):
-    """But SIGHUP from elsewhere reloads, while the terminal is there."""
+    """But SIGHUP from elsewhere reloads, while the terminal is there. The tests themselves may run under nohup, which has SIGHUP ignored."""
     controller, terminal = os.openpty()
     errors = tmp_path / "errors"
     started = subprocess.Popen([sonde, "up", "--listen", "127.0.0.1:0", "--set", "page.socket=none", *FAST], stdin=terminal, stdout=terminal, stderr=open(errors, "w"),
-                               preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+                               preexec_fn=lambda: (signal.signal(signal.SIGHUP, signal.SIG_DFL), os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
     try:
         os.close(terminal)
         assert b"Sonde is watching" in os.read(controller, 4096)
