@@ -155,7 +155,9 @@ def test_slow_request_is_compared_with_its_route(sonde, agent, run, tmp_path):
         return re.search(r"Why: 4\d\d ms: 4\d\d ms asleep, .*; usually (.+) \(median of (\d+) requests\)$", done.stdout, re.M)
     assert int(wait_for(sentence, 60, "the sentence")[2]) >= 20
     row = route()
-    assert row["lost_ns"] >= 390e6 and row["port"] == server.port and "asleep" in row["cause"], row
+    assert row["lost_ns"] >= 390e6 and row["port"] == server.port, row
+    # On a loaded machine the short sleeps wait for a CPU, and may lose more time together.
+    assert max(cause["group"]["lost_ns"] for cause in row["causes"] if cause["kind"] == "sleep") >= 390e6, row
     assert sum(cause["group"]["lost_ns"] for cause in row["causes"]) == row["lost_ns"], row
     assert row["slow"]["requests"] >= 1 and row["top_count"] >= 1, row
     lines = run_requests(sonde, "--abnormal", "--each", "--last", "5m", "--agent", address).stdout.splitlines()
