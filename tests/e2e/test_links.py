@@ -307,6 +307,7 @@ def get(port, route):
     connection.close()
 
 
+@pytest.mark.statistical
 def test_no_request_carries_another_requests_trace(linked_agent, workload):
     """In event loops that switch between requests, in thread pools, and with a fork during a request: its own trace or none."""
     linked = workload("linked_loop", 0)
