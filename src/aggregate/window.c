@@ -17,7 +17,6 @@
 struct slot {
     uint64_t number;
     struct profile *profile; /* NULL: no samples in this slot */
-    size_t max_bytes;        /* limit of the profile */
     struct slot_detail detail;
 };
 
@@ -25,7 +24,7 @@ struct window {
     pthread_mutex_t lock;
     struct window_options options;
     uint64_t newest;            /* number of the newest slot with samples */
-    uint64_t trimmed;           /* slots before this number were dropped early by window_trim */
+    uint64_t trimmed;           /* slots before this number were dropped early: memory was short */
     uint64_t first_ns, last_ns; /* times of the earliest and the newest sample; 0: none yet */
     struct observed_spans observed;
     uint64_t on_time, late, dropped;
@@ -72,39 +71,35 @@ static struct slot *slot_at(struct window *w, uint64_t number)
     return &w->slots[number % w->options.slots];
 }
 
-/* The memory that is reserved for each slot. */
-static size_t own_bytes(const struct window *w)
+/* No slot takes more than a quarter of the memory, so that a burst leaves the slots before it. */
+static size_t slot_max_bytes(const struct window *w)
 {
-    return w->options.max_bytes / 2 / w->options.slots;
+    return w->options.max_bytes / 4 > 0 || !w->options.max_bytes ? w->options.max_bytes / 4 : 1;
 }
 
-/* A finished slot may grow for late samples by a quarter of the reserved memory, no more. */
-static void slot_close(const struct window *w, struct slot *slot)
+/* The memory of the kept slots, and the oldest of them that is older than `number`. */
+static size_t kept_bytes(struct window *w, uint64_t number, const struct slot **ret_oldest)
 {
-    const size_t own = own_bytes(w), enough = profile_bytes(slot->profile) + own / 4,
-                 max_bytes = enough > own ? enough : own;
-    if (max_bytes >= slot->max_bytes)
-        return;
-    slot->max_bytes = max_bytes;
-    profile_set_max_bytes(slot->profile, max_bytes);
-}
-
-/* Half of the memory is reserved for the slots in equal shares. Of the remaining common half, a new slot may take a
- * quarter of the unused rest, so a burst finds memory, and so does the next one. The drawback: under a
- * constant load that fills all slots, slots that begin while little is left get less than the others. */
-static size_t next_max_bytes(struct window *w)
-{
-    const size_t own = own_bytes(w);
-    size_t common = w->options.max_bytes / 2;
+    size_t bytes = 0;
+    *ret_oldest = NULL;
     for (uint32_t i = 0; i < w->options.slots; i++) {
-        if (!w->slots[i].profile || w->slots[i].number < oldest_kept(w)) /* expired, about to be dropped */
+        const struct slot *slot = &w->slots[i];
+        if (!slot->profile || slot->number < oldest_kept(w)) /* expired: about to be dropped */
             continue;
-        if (w->slots[i].number < w->newest)
-            slot_close(w, &w->slots[i]);
-        const size_t taken = w->slots[i].max_bytes - own;
-        common -= taken < common ? taken : common;
+        bytes += profile_bytes(slot->profile);
+        if (slot->number < number && (!*ret_oldest || slot->number < (*ret_oldest)->number))
+            *ret_oldest = slot;
     }
-    return own + common / 4 > 0 ? own + common / 4 : 1;
+    return bytes;
+}
+
+/* Slot `number` has grown. Where that is more than there is, the oldest slots give way, whole: what happens now is
+ * worth more than what happened first, and each time that is kept is complete. */
+static void make_room(struct window *w, uint64_t number)
+{
+    const struct slot *oldest;
+    while (w->options.max_bytes && kept_bytes(w, number, &oldest) > w->options.max_bytes && oldest)
+        w->trimmed = oldest->number + 1;
 }
 
 /* An empty profile of the window's type. */
@@ -124,15 +119,13 @@ static int new_profile(const struct window *w, size_t max_bytes, struct profile 
 static int slot_start(struct window *w, struct slot *slot, uint64_t number)
 {
     struct profile *p;
-    const size_t max_bytes = w->options.max_bytes ? next_max_bytes(w) : 0;
-    int r = new_profile(w, max_bytes, &p);
+    int r = new_profile(w, slot_max_bytes(w), &p);
     if (r < 0)
         return r;
     p->joins_lines = true; /* without it, the profiles of Python programs would be several times as large */
     p->start_unix_ns = clock_unix_from_monotonic(number * w->options.slot_ns);
     p->duration_ns = w->options.slot_ns;
-    *slot = (struct slot){
-        .number = number, .profile = p, .max_bytes = max_bytes, .detail = {.gone = !w->options.detail_max_bytes}};
+    *slot = (struct slot){.number = number, .profile = p, .detail = {.gone = !w->options.detail_max_bytes}};
     return 0;
 }
 
@@ -201,10 +194,13 @@ static int add_locked(struct window *w, const struct sample *s, uint64_t number,
         *ret_old = slot_take(slot);
     int r = slot->profile ? 0 : slot_start(w, slot, number);
     uint32_t entry = 0;
+    const size_t before = slot->profile ? profile_bytes(slot->profile) : 0;
     if (r == 0)
         r = profile_add_entry(slot->profile, s, &entry);
     if (r >= 0)
         add_detail(w, slot, entry, s);
+    if (slot->profile && profile_bytes(slot->profile) > before)
+        make_room(w, number);
     if (r < 0)
         w->dropped++;
     else if (is_late)
@@ -241,8 +237,8 @@ int window_add(struct window *w, const struct sample *s)
     _cleanup_(profile_freep) struct profile *old = NULL;
     uint64_t number = s->time_ns / w->options.slot_ns;
     pthread_mutex_lock(&w->lock);
-    bool is_next = number > w->newest;
-    if (is_next)
+    const uint64_t kept_before = oldest_kept(w);
+    if (number > w->newest)
         w->newest = number;
     const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns,
                    at_ns = s->time_ns > oldest_ns ? s->time_ns : oldest_ns;
@@ -251,8 +247,9 @@ int window_add(struct window *w, const struct sample *s)
     if (s->time_ns > w->last_ns)
         w->last_ns = s->time_ns;
     int r = add_locked(w, s, number, &old);
+    const bool has_expired = oldest_kept(w) > kept_before;
     pthread_mutex_unlock(&w->lock);
-    if (is_next)
+    if (has_expired)
         drop_expired(w);
     return r;
 }

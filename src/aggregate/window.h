@@ -18,8 +18,8 @@ struct window_options {
     uint32_t slots;                 /* 24: two minutes */
     const struct sample_type *type; /* borrowed */
     uint64_t period;                /* the sampling period; see struct profile */
-    size_t max_bytes; /* of all slots together; a full slot counts dropped samples (next_max_bytes in window.c). 0:
-                       * unbounded */
+    size_t max_bytes; /* of all slots together: the oldest slots give way. One slot takes at most a quarter, and counts
+                       * the samples that it drops. 0: unbounded */
     size_t detail_max_bytes; /* additional memory for the 20 ms detail; 0: not kept. Otherwise slot_ns must be a
                               * multiple of 20 ms, at most 256 of them */
 };
