@@ -13,7 +13,7 @@
 
 /* The time that one request spent in a component, or in waiting for a service. */
 struct spent {
-    uint64_t key; /* request_part_key; of a service, a hash with SERVICE_KEY */
+    uint64_t key; /* part_key; of a service, a hash with SERVICE_KEY */
     size_t request;
     uint64_t ns;
 };
@@ -47,14 +47,20 @@ static int longer_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* CPU time counts as a whole: samples name several functions of a request, of which each has a part of it. */
+static uint64_t part_key(const struct request *r, const struct request_part *part)
+{
+    return request_part_key(r, part->kind == REQUEST_PART_CPU ? &(struct request_part){.kind = part->kind, .detail = ""}
+                                                              : part);
+}
+
 static void add_request(struct comparison *c, const struct request *r)
 {
     const size_t request = c->count;
     c->requests[c->count++] = r;
     for (size_t i = 0; i < r->part_count; i++)
         if (r->parts[i].kind != REQUEST_PART_UNATTRIBUTED)
-            c->spent[c->spent_count++] =
-                (struct spent){request_part_key(r, &r->parts[i]), request, r->parts[i].duration_ns};
+            c->spent[c->spent_count++] = (struct spent){part_key(r, &r->parts[i]), request, r->parts[i].duration_ns};
     if (r->upstream && r->upstream[0])
         c->spent[c->spent_count++] = (struct spent){service_key(r->upstream), request, r->upstream_longest_ns};
 }
@@ -98,8 +104,7 @@ static uint8_t find_part(const struct request *r, uint64_t key)
 {
     size_t found = 0;
     for (size_t i = 0; i < r->part_count; i++)
-        if (request_part_key(r, &r->parts[i]) == key &&
-            (!found || r->parts[i].duration_ns > r->parts[found - 1].duration_ns))
+        if (part_key(r, &r->parts[i]) == key && (!found || r->parts[i].duration_ns > r->parts[found - 1].duration_ns))
             found = i + 1;
     return (uint8_t)found;
 }
@@ -124,20 +129,30 @@ static bool is_outside(const struct request_part *part)
     return part->kind == REQUEST_PART_DOWNSTREAM || strstr(part->detail, " of process ");
 }
 
-/* The request that has it whose duration is nearest to the median. */
+/* Whether it says where the component's time was spent. */
+static bool has_place(const struct request *r, const struct most *part)
+{
+    const uint8_t found = part->ns ? find_part(r, part->key) : 0;
+    return found && r->parts[found - 1].detail[0];
+}
+
+/* The request that has it, if possible with its place, whose duration is nearest to the median. */
 static const struct request *find_typical(const struct comparison *c, const struct most *part,
                                           const struct most *service, uint64_t typical_ns)
 {
     const struct request *best = NULL;
+    bool best_has_place = false;
     uint64_t best_ns = 0;
     for (size_t i = 0; i < c->count; i++) {
         const struct request *r = c->requests[i];
         const uint64_t off_ns = r->duration_ns > typical_ns ? r->duration_ns - typical_ns : typical_ns - r->duration_ns;
         if ((service->ns && !has_service(r, service->key)) || (part->ns && !find_part(r, part->key)) ||
-            (best && off_ns >= best_ns))
+            (best && best_has_place > has_place(r, part)) ||
+            (best && best_has_place == has_place(r, part) && off_ns >= best_ns))
             continue;
         best = r;
         best_ns = off_ns;
+        best_has_place = has_place(r, part);
     }
     return best;
 }

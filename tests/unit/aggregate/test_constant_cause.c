@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -69,6 +70,24 @@ static void test_components_of_a_request_are_added_up(void **state)
     }
     assert_non_null(constant_cause_find(list, count, &found));
     assert_int_equal(list[0]->parts[found.part - 1].kind, REQUEST_PART_SLEEP);
+}
+
+/* A wait for a CPU is longer than each of the functions that ran, and shorter than all of them. */
+static void test_cpu_time_counts_as_a_whole(void **state)
+{
+    (void)state;
+    struct request_constant found;
+    static const char *const functions[] = {"in rank() shop.py:11", "", "in rank() shop.py:12 "};
+    for (int i = 0; i < 9; i++) {
+        struct request *r = add(15);
+        r->duration_ns = 37 * MS;
+        r->parts[1] = (struct request_part){REQUEST_PART_CPU, 12 * MS, functions[i % 3], ""};
+        r->parts[2] = (struct request_part){REQUEST_PART_CPU, 10 * MS, "", ""};
+    }
+    const struct request *typical = constant_cause_find(list, count, &found);
+    assert_non_null(typical);
+    assert_int_equal(typical->parts[found.part - 1].kind, REQUEST_PART_CPU);
+    assert_non_null(strstr(typical->parts[found.part - 1].detail, "rank()"));
 }
 
 static void test_too_few_requests_with_a_path_show_nothing(void **state)
@@ -179,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_component_of_all_requests_is_found, start),
         cmocka_unit_test_setup(test_components_of_a_request_are_added_up, start),
+        cmocka_unit_test_setup(test_cpu_time_counts_as_a_whole, start),
         cmocka_unit_test_setup(test_too_few_requests_with_a_path_show_nothing, start),
         cmocka_unit_test_setup(test_what_varies_is_not_constant, start),
         cmocka_unit_test_setup(test_service_of_all_requests_is_found, start),
