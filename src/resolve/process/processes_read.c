@@ -354,12 +354,18 @@ static bool read_service(struct processes *p, struct process_entry *e, int proc_
     return true;
 }
 
-static struct cgroup *read_cgroup(struct processes *p, int proc_fd)
+/* From /proc, or that of the sample if it is more informative: while a process exits, its file says that it is in the
+ * root of each hierarchy of v1. */
+static struct cgroup *read_cgroup(struct processes *p, int proc_fd, struct cgroup *by_id)
 {
     struct buf *text = scratch(p);
     if (proc_read(proc_fd, "cgroup", CGROUP_MAX_BYTES, text) < 0 || text->size == 0)
         return NULL;
-    return cgroups_by_text(p->cgroups, text->data, text->size);
+    struct cgroup *read = cgroups_by_text(p->cgroups, text->data, text->size);
+    if (!read || !by_id || identity_weight(&by_id->identity) <= identity_weight(&read->identity))
+        return read;
+    cgroup_unref(read);
+    return cgroup_ref(by_id);
 }
 
 /* For an exited process: takes the cgroup of its sample, or that of its parent if more informative, and the parent's
@@ -406,7 +412,7 @@ void processes_identify(struct processes *p, struct process_entry *e)
     if (!e->service_known || (!e->cgroup_known && !too_soon)) {
         struct proc_stat stat;
         _cleanup_close_ int fd = e->process.exited ? -ESRCH : processes_open_same(p, e, e->process.pid, &stat);
-        struct cgroup *cgroup = fd >= 0 && !e->cgroup_known ? read_cgroup(p, fd) : NULL;
+        struct cgroup *cgroup = fd >= 0 && !e->cgroup_known ? read_cgroup(p, fd, by_id) : NULL;
         if (cgroup) {
             set_cgroup(e, cgroup);
             e->cgroup_known = true;

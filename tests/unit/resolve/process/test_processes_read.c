@@ -106,6 +106,33 @@ static void test_service_name_from_the_environment(void **state)
     end_child(pid, gate);
 }
 
+/* A process that has exited, and whose exit was not yet reported, is in its sample's cgroup. */
+static void test_cgroup_of_a_process_that_exits(void **state)
+{
+    struct fixture *f = *state;
+    char folder[512], file[600], expected[128];
+    struct stat st;
+    snprintf(expected, sizeof(expected), "/docker-%064x.scope", (unsigned)getpid());
+    snprintf(folder, sizeof(folder), "%s%s", cgroups_id_mount(f->p->cgroups), expected);
+    snprintf(file, sizeof(file), "%s/cgroup.procs", folder);
+    if (cgroups_is_unified(f->p->cgroups) || mkdir(folder, 0755) < 0)
+        skip(); /* no hierarchy of v1, or no rights */
+    assert_int_equal(stat(folder, &st), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(file, O_WRONLY);
+        _exit(fd >= 0 && write(fd, "0", 1) == 1 ? 0 : 1);
+    }
+    siginfo_t end;
+    assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
+    assert_int_equal(end.si_status, 0);
+    const struct process *process = processes_find(f->p, (uint32_t)pid, st.st_ino);
+    assert_non_null(process);
+    assert_string_equal(processes_resource(f->p, process)->cgroup_path, expected);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 struct known_environment {
     uint32_t pid;
     bool lacks_service;
@@ -254,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_own_process_from_proc),
         TEST(test_process_started_later_is_another),
+        TEST(test_cgroup_of_a_process_that_exits),
         TEST(test_service_name_from_the_environment),
         TEST(test_environment_is_read_unless_it_is_known),
         TEST(test_child_of_an_unread_parent),
