@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uthash.h>
 
 #define USES_MAX     65536 /* further files of an interval are one; syncs, which are few, may be as many again */
@@ -144,10 +145,10 @@ static struct failure *find_failure(struct io_details *d, const struct failure_k
     return failure;
 }
 
-/* What Sonde's helper processes try is their business: files of processes that end, for example. */
-static bool is_own_helper(const char *command)
+/* What Sonde itself tries is its business: files of processes that end, for example. */
+static bool is_own(uint32_t process, const char *command)
 {
-    return starts_with(command, "sonde-");
+    return process == (uint32_t)getpid() || starts_with(command, "sonde-");
 }
 
 /* Cgroups and flags are not distinguished. */
@@ -162,7 +163,7 @@ int io_details_add_error(struct io_details *d, const struct io_error_key *key, u
     }
     if (process)
         snprintf(as.command, sizeof(as.command), "%s", io_processes_command(d->processes, process));
-    if (is_own_helper(as.command))
+    if (is_own(process, as.command))
         return 0;
     struct failure *failure = find_failure(d, &as);
     if (!failure)

@@ -497,6 +497,15 @@ static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, c
     return check->error < 0 ? MHD_NO : MHD_YES;
 }
 
+static enum MHD_Result reply_not_found(struct MHD_Connection *connection)
+{
+    char paths[1024];
+    size_t used = 0;
+    for (size_t i = 0; i < array_size(routes) && used < sizeof(paths); i++)
+        used += (size_t)snprintf(paths + used, sizeof(paths) - used, "%s%s", i ? ", " : "", routes[i].path);
+    return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "not found; there are %s", paths);
+}
+
 enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connection, const char *path)
 {
     struct call call = {.routes = r, .connection = connection};
@@ -514,5 +523,5 @@ enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connectio
             return reply_busy(&call, TOO_MANY_ANSWERS);
         return routes[i].answer(&call);
     }
-    return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "not found: the page is at /, the API below /api/v1/");
+    return reply_not_found(connection);
 }

@@ -151,4 +151,4 @@ def test_manual_of_the_configuration_file_has_all_keys(run_sonde, tmp_path):
 
 def test_agent_has_no_page(agent):
     status, _, body = agent(verb="agent").get("/")
-    assert status == 404 and b"/metrics" in body
+    assert status == 404 and b"/metrics, /healthz" in body and b"/api/v1/routes" in body, body

@@ -493,7 +493,7 @@ static void put_places(struct path_text *text, struct component *c)
     if (is_release)
         put_release(&words->detail, &release);
     if (lacks_code)
-        buf_puts(&words->detail, "; its thread ran code that no CPU sample shows");
+        buf_puts(&words->detail, "; no sample was taken of the code that ran");
     if (is_known) {
         put_wait_place(&words->detail, &c->part, text->items[c->item].segment.reason[0], &wait);
         buf_puts(&words->stack, wait.stack);
