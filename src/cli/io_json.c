@@ -47,6 +47,7 @@ static void put_busy(const struct io_busy *b, struct buf *out)
 {
     buf_printf(out, "{\"process\":%" PRIu32, b->process);
     put_text(out, "command", b->command);
+    put_text(out, "script", b->script);
     put_text(out, "manager", b->manager);
     put_text(out, "job_id", b->job_id);
     buf_printf(out, ",\"is_several_processes\":%s", b->is_several ? "true" : "false");

@@ -103,13 +103,13 @@ static void put_row(const struct io_interval_text *t, const struct io_row *row, 
     buf_putc(out, '\n');
 }
 
-static void put_process(uint32_t process, bool is_several, const char *command, struct buf *out)
+static void put_process(uint32_t process, bool is_several, const char *command, const char *script, struct buf *out)
 {
-    char text[48] = "-";
+    char text[48 + IO_SCRIPT_BYTES] = "-";
     if (is_several)
         snprintf(text, sizeof(text), "%s (several)", command[0] ? command : "?");
     else if (process)
-        snprintf(text, sizeof(text), "%" PRIu32 " %s", process, command);
+        snprintf(text, sizeof(text), "%" PRIu32 " %s%s%s", process, command, script[0] ? " " : "", script);
     table_cell_put(out, text, PROCESS_WIDTH);
 }
 
@@ -142,7 +142,7 @@ static void put_busy(const struct io_interval_text *t, struct buf *out)
         put_count(b->operations, t->interval_ns, 8, out);
         put_rate(b->bytes, t->interval_ns, out);
         buf_putc(out, ' ');
-        put_process(b->process, b->is_several, b->command, out);
+        put_process(b->process, b->is_several, b->command, b->script, out);
         buf_printf(out, " %-9s ", b->operation);
         put_busy_file(b, out);
         buf_putc(out, '\n');
@@ -160,7 +160,7 @@ static void put_failing(const struct io_interval_text *t, struct buf *out)
         const struct io_failing *f = &t->failing[i];
         put_count(f->count, t->interval_ns, 7, out);
         buf_printf(out, "%-12s %-9s ", f->error, f->operation);
-        put_process(f->process, f->is_several, f->command, out);
+        put_process(f->process, f->is_several, f->command, "", out);
         buf_putc(out, ' ');
         table_cell_put(out, f->path[0] ? f->path : "(path not known)", 0);
         buf_putc(out, '\n');

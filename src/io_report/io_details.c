@@ -248,6 +248,8 @@ static struct io_busy describe_busy(struct io_details *d, const struct busy *bus
                              .files = first->key.file ? busy->files : 0,
                              .path_ns = first->sum.ns,
                              .path_share = (double)weight_of(first, order) / (double)busy->weight};
+    if (!result.is_several && result.process)
+        io_processes_script(d->processes, result.process, result.script);
     if (first->key.file == OTHER_FILES)
         snprintf(result.path, sizeof(result.path), "(files beyond the first %u)", USES_MAX);
     else if (first->key.file)

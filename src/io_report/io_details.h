@@ -21,9 +21,10 @@ enum io_order { IO_ORDER_TIME, IO_ORDER_BYTES, IO_ORDER_READ, IO_ORDER_WRITE, IO
 
 /* One operation of the processes of one job that have the same name. Strings are valid until the next round. */
 struct io_busy {
-    uint32_t process;    /* the last one */
-    bool is_several;     /* not the only one */
-    const char *command; /* "": not known */
+    uint32_t process;             /* the last one */
+    bool is_several;              /* not the only one */
+    const char *command;          /* "": not known */
+    char script[IO_SCRIPT_BYTES]; /* of the only one: io_processes_script */
     const char *manager, *job_id;
     const char *operation;
     uint64_t operations, bytes, ns;

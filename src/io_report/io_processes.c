@@ -1,13 +1,17 @@
 /* Processes by PID; see io_processes.h. */
 #include "io_report/io_processes.h"
 
+#include "base/cleanup.h"
+#include "base/script_name.h"
 #include "sources/io/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uthash.h>
 
 struct seen_key {
@@ -88,6 +92,17 @@ static void read_command(const struct io_processes *p, uint32_t process, bool ha
     ret[strcspn(ret, "\n")] = '\0';
     if (!ret[0] && io_source_command(p->source, process, &command))
         memcpy(ret, command.text, IO_COMMAND_BYTES);
+}
+
+void io_processes_script(struct io_processes *p, uint32_t process, char out[IO_SCRIPT_BYTES])
+{
+    char path[32], arguments[4096];
+    snprintf(path, sizeof(path), "/proc/%u/cmdline", process);
+    _cleanup_close_ int fd = io_processes_have_ended(p, process) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd < 0 ? 0 : read(fd, arguments, sizeof(arguments));
+    script_name(arguments, length > 0 ? (size_t)length : 0, out, IO_SCRIPT_BYTES);
+    if (strcmp(out, io_processes_command(p, process)) == 0) /* a script that names its interpreter in its first line */
+        out[0] = '\0';
 }
 
 const char *io_processes_command(struct io_processes *p, uint32_t process)

@@ -4,7 +4,10 @@
 #include "probes/io.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#define IO_SCRIPT_BYTES 64
 
 struct io_process_seen;
 
@@ -26,3 +29,7 @@ bool io_processes_is_first(struct io_processes *p, const void *group, uint32_t p
 /* The name of a process, also of one that has ended, of less than IO_COMMAND_BYTES; "": not known. Valid until the
  * round ends. */
 const char *io_processes_command(struct io_processes *p, uint32_t process);
+
+/* What the process runs if it is an interpreter: "journal.py" (base/script_name.h); "" if it has ended, or is called by
+ * that name. Reads /proc at each call. */
+void io_processes_script(struct io_processes *p, uint32_t process, char out[IO_SCRIPT_BYTES]);

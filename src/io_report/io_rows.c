@@ -152,10 +152,14 @@ static void describe(struct io_rows *r, const struct io_key *key, const struct i
 
 static void describe_process(struct io_rows *r, uint32_t process, char *ret, size_t size)
 {
-    if (process)
-        snprintf(ret, size, "%u %s", process, io_processes_command(&r->processes, process));
-    else
+    char script[IO_SCRIPT_BYTES];
+    if (!process) {
         snprintf(ret, size, "%s", IO_NOT_ATTRIBUTED);
+        return;
+    }
+    io_processes_script(&r->processes, process, script);
+    snprintf(ret, size, "%u %s%s%s", process, io_processes_command(&r->processes, process), script[0] ? " " : "",
+             script);
 }
 
 /* ---- a round ---- */

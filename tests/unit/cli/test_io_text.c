@@ -90,6 +90,7 @@ static void test_list_of_processes_names_its_order(void **state)
     const struct io_busy busy[] = {
         {.command = "git", .is_several = true, .operation = "sync", .operations = 50, .ns = 5, .share = 0.98},
         {.command = "python3",
+         .script = "journal.py",
          .process = 815,
          .operation = "sync",
          .operations = 1,
@@ -107,7 +108,7 @@ static void test_list_of_processes_names_its_order(void **state)
     const char *text = text_of(&t, &out);
     expect(text, "\nProcesses with the most syncs:\n");
     expect(text, "git (several)             sync      (by path)\n");
-    expect(text, "815 python3               sync      /srv/log and 2 more\n");
+    expect(text, "815 python3 journal.py    sync      /srv/log and 2 more\n");
     assert_null(strstr(text, "cron"));
 }
 
