@@ -15,6 +15,7 @@
 #include "export/coverage_json.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -24,7 +25,7 @@
 struct fact {
     const char *name;
     bool good;
-    char value[320];
+    char value[512];
     const char *cost; /* what Sonde cannot do when not good */
 };
 
@@ -119,22 +120,37 @@ static struct fact fact_receiver(const char *name, const char *key)
     return f;
 }
 
+/* "uses 3.1 % of one CPU (at most 10 %) and 54.2 MiB (at most 64 MiB)", and the samples that it lost. */
+static void put_cost(const struct agent_state *state, char *out, size_t size)
+{
+    char used[32], most[32];
+    const int length =
+        snprintf(out, size, "uses %.1f %% of one CPU (at most %.0f %%) and %s (at most %s)", state->one_cpu_share * 100,
+                 state->one_cpu_share_allowed * 100, units_format_size(state->memory_bytes, used, sizeof(used)),
+                 units_format_size(state->memory_bytes_allowed, most, sizeof(most)));
+    if (state->lost_samples && length > 0 && (size_t)length < size)
+        snprintf(out + length, size - (size_t)length, ", has dropped %" PRIu64 " samples for want of room",
+                 state->lost_samples);
+}
+
 /* The agent at this address, and what it has reduced to keep to its CPU limit. */
 static struct fact fact_agent(const char *address)
 {
     static struct agent_state state; /* keeps the text of `cost` */
     struct fact f = {.name = "running agent", .good = true};
+    char cost[128];
     if (agent_client_state(address, &state) < 0) {
         snprintf(f.value, sizeof(f.value), "none at %.100s", address);
         return f;
     }
     f.good = !state.reduced[0];
     f.cost = state.reduced;
+    put_cost(&state, cost, sizeof(cost));
     if (f.good)
-        snprintf(f.value, sizeof(f.value), "at %.60s, nothing is reduced%s%s", address, state.outlook[0] ? "; " : "",
-                 state.outlook);
+        snprintf(f.value, sizeof(f.value), "at %.60s, nothing is reduced, %s%s%s", address, cost,
+                 state.outlook[0] ? "; " : "", state.outlook);
     else
-        snprintf(f.value, sizeof(f.value), "at %.80s, reduced to keep to budget.one_cpu", address);
+        snprintf(f.value, sizeof(f.value), "at %.80s, reduced to keep to budget.one_cpu, %s", address, cost);
     return f;
 }
 

@@ -108,6 +108,17 @@ static void join_texts(const json_t *texts, char *out, size_t size)
     }
 }
 
+static void read_cost(const json_t *status, const json_t *budget, struct agent_state *ret)
+{
+    const json_t *losses = json_object_get(status, "losses");
+    ret->one_cpu_share = json_number_value(json_object_get(budget, "one_cpu_share"));
+    ret->one_cpu_share_allowed = json_number_value(json_object_get(budget, "one_cpu_share_allowed"));
+    ret->memory_bytes = (uint64_t)json_integer_value(json_object_get(budget, "memory_bytes"));
+    ret->memory_bytes_allowed = (uint64_t)json_integer_value(json_object_get(budget, "memory_bytes_allowed"));
+    ret->lost_samples = (uint64_t)(json_integer_value(json_object_get(losses, "ring_full")) +
+                                   json_integer_value(json_object_get(losses, "not_kept")));
+}
+
 int agent_client_state(const char *address, struct agent_state *ret)
 {
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
@@ -126,6 +137,7 @@ int agent_client_state(const char *address, struct agent_state *ret)
         const char *outlook = json_string_value(json_object_get(budget, "outlook"));
         snprintf(ret->outlook, sizeof(ret->outlook), "%s", outlook ? outlook : "");
         ret->now_ms = (uint64_t)json_integer_value(json_object_get(status, "now_ms"));
+        read_cost(status, budget, ret);
         ret->uptime_ns = uptime > 0 && uptime < 1e9 ? (uint64_t)(uptime * 1e9) : 0;
     }
     json_decref(status);

@@ -104,7 +104,7 @@ def test_subcommands_find_the_agent_by_its_socket(sonde, root):
         "$1" requests --json; "$1" doctor --json; kill $agent; wait $agent; [ ! -e /run/sonde/sonde.sock ]"""
     done = subprocess.run([*OWN_SOCKET, "sh", "-ec", script, "script", sonde], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert '{"coverage"' in done.stdout and '"running agent","good":true,"value":"at /run/sonde/sonde.sock, nothing is reduced' in done.stdout
+    assert '{"coverage"' in done.stdout and '"running agent","good":true,"value":"at /run/sonde/sonde.sock, nothing is reduced, uses ' in done.stdout and " % of one CPU (at most 10 %) and " in done.stdout
 
 
 TOKEN = "sonde_0123456789"
