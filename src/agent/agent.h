@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "config/config.h"
 #include "model/attach.h"
+#include "model/connection_end.h"
 #include "model/coverage.h"
 #include "model/heatmap.h"
 #include "model/hotspots.h"
@@ -64,4 +65,5 @@ void agent_coverage(void *agent, enum coverage_subject subject, uint64_t seconds
 int agent_metrics(void *agent, struct metric_set *set);
 uint64_t agent_idle_ns(void *agent);
 void agent_hold(void *agent, int64_t bytes);
+void agent_connection_ended(void *agent, enum connection_end end);
 int agent_status(void *agent, char **ret_json);

@@ -47,6 +47,7 @@ struct agent {
 
     _Atomic uint64_t last_turn_ns; /* of the main thread; at first that of the start */
     _Atomic int64_t answer_bytes;  /* replies of the page under way, which have a limit of their own */
+    _Atomic uint64_t connections_ended[CONNECTION_END_COUNT];
 
     pthread_mutex_t lock; /* protects what the page's threads read: */
     struct budget budget;

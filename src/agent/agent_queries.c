@@ -178,6 +178,12 @@ void agent_hold(void *agent, int64_t bytes)
     atomic_fetch_add(&a->answer_bytes, bytes);
 }
 
+void agent_connection_ended(void *agent, enum connection_end end)
+{
+    struct agent *a = agent;
+    atomic_fetch_add(&a->connections_ended[end], 1);
+}
+
 int agent_metrics(void *agent, struct metric_set *set)
 {
     return agent_collect_metrics(agent, set, &(uint64_t){0});
@@ -228,6 +234,10 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
     metric_add(set, "sonde_self_answer_bytes", METRIC_GAUGE, "bytes",
                "Answers of the page and of /metrics that are being sent, which budget.memory does not contain.",
                (double)atomic_load(&a->answer_bytes), METRIC_NO_LABELS);
+    for (int i = 0; i < CONNECTION_END_COUNT; i++)
+        metric_add(set, "sonde_self_connections_closed", METRIC_COUNTER, "",
+                   "Connections to the page and to /metrics that were closed to keep within limits.",
+                   (double)atomic_load(&a->connections_ended[i]), METRIC_LABELS({"reason", connection_end_name(i)}));
     metric_add(set, "sonde_self_budget_one_cpu_ratio", METRIC_GAUGE, "ratio",
                "Share of one CPU that the agent and its BPF programs took, over ten seconds.", b.one_cpu_share,
                METRIC_NO_LABELS);

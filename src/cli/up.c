@@ -113,6 +113,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         .coverage = agent_coverage,
         .metrics = agent_metrics,
         .hold = agent_hold,
+        .connection_ended = agent_connection_ended,
         .idle_ns = agent_idle_ns,
         .status = agent_status,
     };

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "serve/http.h"
+#include "serve/origin.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +12,7 @@
 #include <sys/socket.h>
 
 #define CONNECTIONS_MAX (READERS_MAX + READERS_SPARE)
-#define TIMEOUT_S       20
+#define TIMEOUT_S       20                 /* without a byte; readers.h has limits of the whole time */
 #define HEADER_BYTES    ((size_t)16 << 10) /* per connection: request line, request headers and reply headers */
 #define STACK_BYTES     ((size_t)512 << 10)
 
@@ -98,7 +99,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     struct door *d = context;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        *reader = readers_add(d->o.readers, fd);
+        *reader = readers_add(d->o.readers, fd, origin_of_socket(fd));
         if (!*reader)
             shutdown(fd, SHUT_RDWR); /* several sockets share the places */
     } else if (*reader) {
@@ -117,8 +118,9 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     struct door *d = context;
     struct reader *reader = reader_of(connection);
     (void)request;
-    (void)why;
-    if (reader)
+    if (reader && why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
+        reader_stalled(d->o.readers, reader);
+    else if (reader)
         reader_answered(d->o.readers, reader);
 }
 

@@ -15,7 +15,10 @@
 #include <sys/socket.h>
 
 #define ANSWERS_BYTES ((uint64_t)16 << 20)
-#define SLOW_NS       10000000000ull
+#define SECOND_NS     1000000000ull
+#define SLOW_NS       (10 * SECOND_NS)
+#define REQUEST_NS    (30 * SECOND_NS)
+#define REPLY_NS      (60 * SECOND_NS)
 #define BACKLOG       128
 
 struct page {
@@ -108,9 +111,12 @@ int page_start(const struct page_options *options, const struct page_data *data,
     if (!p)
         return -ENOMEM;
     const struct readers_options readers = {.answers_max_bytes = ANSWERS_BYTES,
+                                            .request_ns = options->request_ns ?: REQUEST_NS,
+                                            .reply_ns = options->reply_ns ?: REPLY_NS,
                                             .slow_ns = SLOW_NS,
                                             .now_ns = clock_monotonic_ns,
                                             .hold = data->hold,
+                                            .ended = data->connection_ended,
                                             .context = data->context};
     int r = readers_new(&readers, &p->readers);
     if (r < 0)
@@ -139,6 +145,7 @@ int page_reload(struct page *p, const char *token_file)
 
 void page_tick(struct page *p)
 {
+    readers_tick(p->readers);
     if (p->access)
         access_tick(p->access);
 }

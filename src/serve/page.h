@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "model/connection_end.h"
 #include "model/coverage.h"
 #include "model/heatmap.h"
 #include "model/hotspots.h"
@@ -45,6 +46,8 @@ struct page_data {
     int (*metrics)(void *context, struct metric_set *set);
     /* Told of each reply that begins, by its bytes, and ends (< 0): the process holds them, but not for the agent. */
     void (*hold)(void *context, int64_t bytes);
+    /* Told of each connection that the page closes to keep within its limits. Must not block. */
+    void (*connection_ended)(void *context, enum connection_end end);
     /* How long ago the agent last did its work. */
     uint64_t (*idle_ns)(void *context);
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (if off-CPU time is
@@ -65,6 +68,8 @@ struct page_options {
     const char *token_file;    /* clients of the network address need one of its tokens (tokens.h); NULL: none */
     const char *allowed_hosts; /* further names, comma-separated, for reverse proxies; NULL: none */
     bool without_ui;           /* API and /metrics only: `sonde agent` */
+    uint64_t request_ns;       /* within which a client must send a request; 0: 30 s */
+    uint64_t reply_ns;         /* within which a reply must be read; 0: 60 s */
 };
 
 struct page;
@@ -74,7 +79,7 @@ int page_start(const struct page_options *options, const struct page_data *data,
 /* Reads the tokens again, or others; NULL: none are needed any more. 0, or -errno after the reason was logged: nothing
  * is changed. This and page_tick: on one thread. */
 int page_reload(struct page *p, const char *token_file);
-/* To be called once a second: reads the file of tokens if it has changed. */
+/* To be called once a second: reads the file of tokens if it has changed, and ends connections whose time is over. */
 void page_tick(struct page *p);
 /* The port of its network address; also when `listen` gave port 0. */
 uint16_t page_port(const struct page *p);

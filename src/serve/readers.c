@@ -16,6 +16,7 @@ enum reader_state {
 struct reader {
     enum reader_state state;
     int socket;
+    uint64_t origin;
     uint64_t since_ns; /* in this state */
 };
 
@@ -52,30 +53,74 @@ static void set_state(struct readers *r, struct reader *reader, enum reader_stat
     reader->since_ns = r->o.now_ns();
 }
 
-static void close_reader(struct readers *r, struct reader *reader)
+static bool is_open(const struct reader *reader)
+{
+    return reader->state == READER_WAITS || reader->state == READER_IS_ANSWERED;
+}
+
+static void close_reader(struct readers *r, struct reader *reader, enum connection_end end)
 {
     shutdown(reader->socket, SHUT_RDWR); /* its thread closes it */
     reader->state = READER_IS_CLOSED;
     r->open--;
+    r->o.ended(r->o.context, end);
 }
 
-static struct reader *find_oldest(struct readers *r, enum reader_state state)
+static void close_overdue(struct readers *r, enum reader_state state, uint64_t after_ns, enum connection_end end)
 {
-    struct reader *oldest = NULL;
+    const uint64_t now_ns = r->o.now_ns();
     for (size_t i = 0; i < array_size(r->all); i++)
-        if (r->all[i].state == state && (!oldest || r->all[i].since_ns < oldest->since_ns))
-            oldest = &r->all[i];
-    return oldest;
+        if (r->all[i].state == state && now_ns - r->all[i].since_ns > after_ns)
+            close_reader(r, &r->all[i], end);
 }
 
-struct reader *readers_add(struct readers *r, int socket)
+static size_t count_of_origin(const struct readers *r, uint64_t origin)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < array_size(r->all); i++)
+        count += is_open(&r->all[i]) && r->all[i].origin == origin;
+    return count;
+}
+
+/* Whether `a` is closed rather than `b`. */
+static bool gives_way(const struct readers *r, const struct reader *a, const struct reader *b)
+{
+    const size_t of_a = count_of_origin(r, a->origin), of_b = count_of_origin(r, b->origin);
+    if (of_a != of_b)
+        return of_a > of_b;
+    return a->state != b->state ? a->state == READER_WAITS : a->since_ns < b->since_ns;
+}
+
+/* `origin` NULL: of any client. */
+static void close_one(struct readers *r, const uint64_t *origin, enum connection_end end)
+{
+    struct reader *closed = NULL;
+    for (size_t i = 0; i < array_size(r->all); i++)
+        if (is_open(&r->all[i]) && (!origin || r->all[i].origin == *origin) &&
+            (!closed || gives_way(r, &r->all[i], closed)))
+            closed = &r->all[i];
+    close_reader(r, closed, end);
+}
+
+static struct reader *find_free(struct readers *r)
+{
+    for (size_t i = 0; i < array_size(r->all); i++)
+        if (r->all[i].state == READER_NONE)
+            return &r->all[i];
+    return NULL;
+}
+
+struct reader *readers_add(struct readers *r, int socket, uint64_t origin)
 {
     pthread_mutex_lock(&r->lock);
-    if (r->open >= READERS_MAX)
-        close_reader(r, find_oldest(r, READER_WAITS) ?: find_oldest(r, READER_IS_ANSWERED));
-    struct reader *added = find_oldest(r, READER_NONE);
+    if (count_of_origin(r, origin) >= READERS_PER_ORIGIN)
+        close_one(r, &origin, CONNECTION_END_ADDRESS_LIMIT);
+    else if (r->open >= READERS_MAX)
+        close_one(r, NULL, CONNECTION_END_LIMIT);
+    struct reader *added = find_free(r);
     if (added) {
         added->socket = socket;
+        added->origin = origin;
         set_state(r, added, READER_WAITS);
         r->open++;
     }
@@ -110,12 +155,20 @@ void reader_answered(struct readers *r, struct reader *reader)
     change_state(r, reader, READER_WAITS);
 }
 
-static void close_slow(struct readers *r)
+void reader_stalled(struct readers *r, struct reader *reader)
 {
-    const uint64_t now_ns = r->o.now_ns();
-    for (size_t i = 0; i < array_size(r->all); i++)
-        if (r->all[i].state == READER_IS_ANSWERED && now_ns - r->all[i].since_ns > r->o.slow_ns)
-            close_reader(r, &r->all[i]);
+    pthread_mutex_lock(&r->lock);
+    if (reader->state == READER_IS_ANSWERED)
+        close_reader(r, reader, CONNECTION_END_SLOW_READER);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void readers_tick(struct readers *r)
+{
+    pthread_mutex_lock(&r->lock);
+    close_overdue(r, READER_WAITS, r->o.request_ns, CONNECTION_END_NO_REQUEST);
+    close_overdue(r, READER_IS_ANSWERED, r->o.reply_ns, CONNECTION_END_SLOW_READER);
+    pthread_mutex_unlock(&r->lock);
 }
 
 bool readers_may_answer(struct readers *r)
@@ -123,7 +176,7 @@ bool readers_may_answer(struct readers *r)
     pthread_mutex_lock(&r->lock);
     const bool may = r->bytes < r->o.answers_max_bytes;
     if (!may)
-        close_slow(r);
+        close_overdue(r, READER_IS_ANSWERED, r->o.slow_ns, CONNECTION_END_SLOW_READER);
     pthread_mutex_unlock(&r->lock);
     return may;
 }

@@ -1,6 +1,6 @@
 /* The routes: UI, API, /metrics, /healthz. Each is one function that checks its parameters, gets data from `struct
  * page_data` and passes it to an exporter. Profiles are merged and written anew for each request, which is expensive:
- * at most EXPORTS_AT_ONCE run, others wait up to EXPORT_WAIT_S and then get status 503 with Retry-After. */
+ * at most EXPORTS_AT_ONCE run, EXPORTS_WAITING wait up to EXPORT_WAIT_S, all others get status 503 with Retry-After. */
 #include "serve/routes.h"
 
 #include "base/clock.h"
@@ -20,11 +20,13 @@
 
 #include <errno.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <xxhash.h>
 
 #define EXPORTS_AT_ONCE  2
 #define EXPORT_WAIT_S    10
+#define EXPORTS_WAITING  8 /* threads: a thread that waits does not notice that its connection was closed */
 #define RESULT_MAX_BYTES ((size_t)256 << 20)
 #define COMPARE_ROWS     100
 #define TOO_MANY_ANSWERS "too many answers are being sent"
@@ -36,6 +38,7 @@ struct routes {
     bool without_ui;
     struct readers *readers;
     sem_t exports;
+    _Atomic int waiting; /* for `exports` */
     struct metrics_answer *metrics;
     struct buf page_gzip;
     char page_etag[24], page_gzip_etag[24];
@@ -113,14 +116,23 @@ static enum MHD_Result reply_region_error(struct call *call, const char *what, i
     return reply_failed(call, what, error);
 }
 
-/* Takes a slot for expensive work; false when none is free in time. */
-static bool export_slot_take(struct routes *r)
+static bool wait_for_slot(struct routes *r)
 {
     const struct timespec until = clock_timespec_of(clock_monotonic_ns() + EXPORT_WAIT_S * 1000000000ull);
     while (sem_clockwait(&r->exports, CLOCK_MONOTONIC, &until) < 0)
         if (errno != EINTR)
             return false;
     return true;
+}
+
+/* Takes a slot for expensive work; false when none is free in time, or too many threads wait for one. */
+static bool export_slot_take(struct routes *r)
+{
+    if (sem_trywait(&r->exports) == 0)
+        return true;
+    const bool is_taken = atomic_fetch_add(&r->waiting, 1) < EXPORTS_WAITING && wait_for_slot(r);
+    atomic_fetch_sub(&r->waiting, 1);
+    return is_taken;
 }
 
 static void export_slot_release(struct routes *r)

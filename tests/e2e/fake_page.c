@@ -14,8 +14,10 @@
 #include "model/loss.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct frame native(const char *function, const char *mapping)
 {
@@ -142,6 +144,8 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
     unsigned round = atomic_fetch_add(&fake->profiles, 1);
     if (strcmp(fake->mode, "failing") == 0)
         return -EIO;
+    while (getenv("PAGE_BLOCKED_BY") && access(getenv("PAGE_BLOCKED_BY"), F_OK) == 0)
+        usleep(10000);
     int r = profile_new(0, &all);
     if (r == 0)
         r = profile_new(0, &chosen);
@@ -319,6 +323,12 @@ static void fake_hold(void *context, int64_t bytes)
     (void)bytes;
 }
 
+static void fake_connection_ended(void *context, enum connection_end end)
+{
+    struct fake *fake = context;
+    atomic_fetch_add(&fake->ended[end], 1);
+}
+
 static uint64_t fake_idle_ns(void *context)
 {
     const struct fake *fake = context;
@@ -331,6 +341,9 @@ static int fake_metrics(void *context, struct metric_set *set)
     if (strcmp(fake->mode, "failing") == 0)
         return -EIO;
     metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", 19, METRIC_NO_LABELS);
+    for (int i = 0; i < CONNECTION_END_COUNT; i++)
+        metric_add(set, "sonde_self_connections_closed", METRIC_COUNTER, "", "Connections that were closed.",
+                   atomic_load(&fake->ended[i]), METRIC_LABELS({"reason", connection_end_name(i)}));
     for (int i = 0; strcmp(fake->mode, "large") == 0 && i < LARGE_SERIES; i++) {
         char job[32];
         snprintf(job, sizeof(job), "job-%d", i);
@@ -374,6 +387,22 @@ static int fake_status(void *context, char **ret_json)
     return 0;
 }
 
+/* In nanoseconds; 0: not set. */
+static uint64_t seconds_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? strtoull(text, NULL, 10) * 1000 * MS : 0;
+}
+
+/* Until the end of standard input. */
+static void tick_until_end(struct page *page)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    char byte;
+    while (poll(&in, 1, 100) == 0 || read(STDIN_FILENO, &byte, 1) > 0)
+        page_tick(page);
+}
+
 int main(int argc, char **argv)
 {
     struct fake fake = {.mode = argc > 1 ? argv[1] : "normal"};
@@ -389,10 +418,13 @@ int main(int argc, char **argv)
                                    .metrics = fake_metrics,
                                    .idle_ns = fake_idle_ns,
                                    .hold = fake_hold,
+                                   .connection_ended = fake_connection_ended,
                                    .status = fake_status};
     const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0",
                                          .socket = {.path = getenv("PAGE_SOCKET"), .mode = 0660},
                                          .token_file = getenv("PAGE_TOKENS"),
+                                         .request_ns = seconds_of("PAGE_REQUEST_SECONDS"),
+                                         .reply_ns = seconds_of("PAGE_REPLY_SECONDS"),
                                          .allowed_hosts = argc > 3 ? argv[3] : NULL};
     _cleanup_(page_freep) struct page *page = NULL;
     int r = page_start(&options, &data, &page);
@@ -402,7 +434,6 @@ int main(int argc, char **argv)
     }
     printf("port %u\n", page_port(page));
     fflush(stdout);
-    while (getchar() != EOF)
-        ;
+    tick_until_end(page);
     return 0;
 }

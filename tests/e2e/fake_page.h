@@ -15,6 +15,7 @@
 struct fake {
     const char *mode;
     atomic_uint profiles; /* number of profiles returned so far */
+    atomic_uint ended[CONNECTION_END_COUNT];
 };
 
 int fake_requests(void *context, uint64_t seconds, size_t max, enum request_choice which, struct request ***ret,

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,9 +13,12 @@
 
 #define ANSWERS_MAX 1000
 #define SLOW_NS     10
+#define REQUEST_NS  1000
+#define REPLY_NS    2000
 
 static uint64_t now_ns;
 static int64_t held;
+static unsigned ended[CONNECTION_END_COUNT];
 
 static uint64_t read_clock(void)
 {
@@ -27,17 +31,30 @@ static void hold(void *context, int64_t bytes)
     held += bytes;
 }
 
+static void count_end(void *context, enum connection_end end)
+{
+    (void)context;
+    ended[end]++;
+}
+
 struct client {
     int own, served;
     struct reader *reader;
 };
 
-static struct client connect_client(struct readers *r)
+static struct client connect_from(struct readers *r, uint64_t origin)
 {
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     now_ns++;
-    return (struct client){.own = pair[0], .served = pair[1], .reader = readers_add(r, pair[1])};
+    return (struct client){.own = pair[0], .served = pair[1], .reader = readers_add(r, pair[1], origin)};
+}
+
+/* From an address of its own. */
+static struct client connect_client(struct readers *r)
+{
+    static uint64_t origin = 1000;
+    return connect_from(r, origin++);
 }
 
 static bool is_closed(const struct client *c)
@@ -58,11 +75,15 @@ static struct readers *new_readers(void)
     struct readers *r;
     now_ns = 100;
     held = 0;
-    assert_int_equal(readers_new(
-                         &(struct readers_options){
-                             .answers_max_bytes = ANSWERS_MAX, .slow_ns = SLOW_NS, .now_ns = read_clock, .hold = hold},
-                         &r),
-                     0);
+    memset(ended, 0, sizeof(ended));
+    const struct readers_options options = {.answers_max_bytes = ANSWERS_MAX,
+                                            .request_ns = REQUEST_NS,
+                                            .reply_ns = REPLY_NS,
+                                            .slow_ns = SLOW_NS,
+                                            .now_ns = read_clock,
+                                            .hold = hold,
+                                            .ended = count_end};
+    assert_int_equal(readers_new(&options, &r), 0);
     return r;
 }
 
@@ -81,6 +102,7 @@ static void test_a_new_connection_takes_the_place_of_the_one_that_waited_longest
         clients[READERS_MAX + i] = connect_client(r);
     for (size_t i = 0; i < READERS_MAX + 2; i++)
         assert_int_equal(is_closed(&clients[i]), i == 2 || i == 3);
+    assert_int_equal(ended[CONNECTION_END_LIMIT], 2);
     for (size_t i = 0; i < READERS_MAX + 2; i++)
         disconnect(r, &clients[i]);
     readers_free(r);
@@ -116,7 +138,7 @@ static void test_closed_connections_that_are_not_removed_yet_have_places_of_thei
     disconnect(r, &clients[0]);
     clients[0] = connect_client(r);
     assert_non_null(clients[0].reader);
-    assert_null(readers_add(r, clients[0].served));
+    assert_null(readers_add(r, clients[0].served, 1));
     for (size_t i = 0; i < READERS_MAX + READERS_SPARE; i++)
         disconnect(r, &clients[i]);
     readers_free(r);
@@ -147,6 +169,81 @@ static void test_answers_have_a_limit_and_slow_ones_are_ended_for_the_next(void 
     readers_free(r);
 }
 
+static void test_a_client_with_its_share_of_connections_loses_one_of_its_own(void **state)
+{
+    struct readers *r = new_readers();
+    struct client greedy[READERS_PER_ORIGIN + 2], other = connect_client(r);
+    (void)state;
+    for (size_t i = 0; i < array_size(greedy); i++) {
+        greedy[i] = connect_from(r, 7);
+        if (i == 0)
+            reader_asked(r, greedy[0].reader);
+    }
+    assert_false(is_closed(&other));
+    for (size_t i = 0; i < array_size(greedy); i++)
+        assert_int_equal(is_closed(&greedy[i]), i == 1 || i == 2); /* the first one is being answered */
+    assert_int_equal(ended[CONNECTION_END_ADDRESS_LIMIT], 2);
+    for (size_t i = 0; i < array_size(greedy); i++)
+        disconnect(r, &greedy[i]);
+    disconnect(r, &other);
+    readers_free(r);
+}
+
+static void test_where_all_are_taken_the_client_that_has_most_loses_one(void **state)
+{
+    struct readers *r = new_readers();
+    struct client clients[READERS_MAX + 1];
+    (void)state;
+    for (size_t i = 0; i < READERS_MAX; i++)
+        clients[i] = connect_from(r, i < 4 ? i : 100 + i / (READERS_PER_ORIGIN - 1)); /* four clients with one each */
+    clients[READERS_MAX] = connect_from(r, 9);
+    for (size_t i = 0; i <= READERS_MAX; i++)
+        assert_int_equal(is_closed(&clients[i]), i == READERS_PER_ORIGIN - 1); /* the oldest of the first full share */
+    for (size_t i = 0; i <= READERS_MAX; i++)
+        disconnect(r, &clients[i]);
+    readers_free(r);
+}
+
+static void test_requests_and_replies_have_a_deadline(void **state)
+{
+    struct readers *r = new_readers();
+    struct client silent = connect_client(r), reading = connect_client(r), again = connect_client(r);
+    (void)state;
+    reader_asked(r, reading.reader);
+    reader_asked(r, again.reader);
+    now_ns += REQUEST_NS - 10;
+    reader_answered(r, again.reader); /* its time begins anew */
+    readers_tick(r);
+    assert_false(is_closed(&silent));
+    now_ns += 10;
+    readers_tick(r);
+    assert_true(is_closed(&silent));
+    assert_false(is_closed(&again) || is_closed(&reading));
+    now_ns += REPLY_NS - REQUEST_NS + 1;
+    readers_tick(r);
+    assert_true(is_closed(&again) && is_closed(&reading));
+    readers_tick(r);
+    assert_int_equal(ended[CONNECTION_END_NO_REQUEST], 2);
+    assert_int_equal(ended[CONNECTION_END_SLOW_READER], 1);
+    disconnect(r, &silent);
+    disconnect(r, &reading);
+    disconnect(r, &again);
+    readers_free(r);
+}
+
+static void test_a_stalled_reader_counts_as_slow(void **state)
+{
+    struct readers *r = new_readers();
+    struct client stalled = connect_client(r);
+    (void)state;
+    reader_asked(r, stalled.reader);
+    reader_stalled(r, stalled.reader);
+    reader_stalled(r, stalled.reader);
+    assert_int_equal(ended[CONNECTION_END_SLOW_READER], 1);
+    disconnect(r, &stalled);
+    readers_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +251,10 @@ int main(void)
         cmocka_unit_test(test_if_nobody_waits_the_slowest_reader_is_closed),
         cmocka_unit_test(test_closed_connections_that_are_not_removed_yet_have_places_of_their_own),
         cmocka_unit_test(test_answers_have_a_limit_and_slow_ones_are_ended_for_the_next),
+        cmocka_unit_test(test_a_client_with_its_share_of_connections_loses_one_of_its_own),
+        cmocka_unit_test(test_where_all_are_taken_the_client_that_has_most_loses_one),
+        cmocka_unit_test(test_requests_and_replies_have_a_deadline),
+        cmocka_unit_test(test_a_stalled_reader_counts_as_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
