@@ -21,7 +21,7 @@ static int start_page(const struct config *c, const struct page_data *data, bool
         .socket = {.path = config_is_given(c->page_socket) ? c->page_socket : NULL,
                    .mode = (mode_t)strtoul(c->page_socket_mode, NULL, 8),
                    .group = c->page_socket_group[0] ? c->page_socket_group : NULL},
-        .token_file = c->page_token_file[0] ? c->page_token_file : NULL,
+        .access = up_config_page_access(c),
         .allowed_hosts = c->page_allowed_hosts[0] ? c->page_allowed_hosts : NULL,
         .without_ui = without_ui,
     };
@@ -36,10 +36,14 @@ static void announce(const struct config *c, const struct page *page, bool is_up
         log_warning(
             "page.listen: everybody whose machine reaches %s can read the routes, commands and file names of this node, without a password",
             c->page_listen);
+    if (!page_is_local(page) && needs_token && !page_is_encrypted(page))
+        log_warning(
+            "page.listen: tokens and answers travel in clear text between %s and its clients. Set page.tls_certificate and page.tls_key, or reach it through a tunnel",
+            c->page_listen);
     printf("%s ", is_up ? "Sonde is watching. Its page:" : "sonde agent: listening on");
     if (config_is_given(c->page_listen))
-        printf("http://%.*s:%u/  (%sCtrl-C stops it)\n", (int)(strrchr(c->page_listen, ':') - c->page_listen),
-               c->page_listen, page_port(page),
+        printf("%s://%.*s:%u/  (%sCtrl-C stops it)\n", page_is_encrypted(page) ? "https" : "http",
+               (int)(strrchr(c->page_listen, ':') - c->page_listen), c->page_listen, page_port(page),
                needs_token           ? "readers need a token; "
                : page_is_local(page) ? "all users of this machine can read it; "
                                      : "");

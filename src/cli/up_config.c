@@ -77,6 +77,22 @@ int up_config_check_access(const struct config *c)
     return -EINVAL;
 }
 
+static int check_certificate(const struct config *c)
+{
+    if (!c->page_tls_certificate[0] == !c->page_tls_key[0])
+        return 0;
+    log_error("%s is set without %s: TLS needs both", c->page_tls_key[0] ? "page.tls_key" : "page.tls_certificate",
+              c->page_tls_key[0] ? "page.tls_certificate" : "page.tls_key");
+    return -EINVAL;
+}
+
+struct page_access up_config_page_access(const struct config *c)
+{
+    return (struct page_access){.token_file = c->page_token_file[0] ? c->page_token_file : NULL,
+                                .tls_certificate = c->page_tls_certificate[0] ? c->page_tls_certificate : NULL,
+                                .tls_key = c->page_tls_key[0] ? c->page_tls_key : NULL};
+}
+
 /* Disables CPU profiling when all rates are 0, so that no sampling timers run. -EINVAL when sampling rules exist but
  * all have rate 0. */
 static int check_sampling_rates(struct config *c)
@@ -107,7 +123,7 @@ static int check_pod_labels(const struct config *c)
 
 int up_config_check(struct config *c)
 {
-    return check_pod_labels(c) ?: up_config_check_access(c) ?: check_sampling_rates(c);
+    return check_pod_labels(c) ?: up_config_check_access(c) ?: check_certificate(c) ?: check_sampling_rates(c);
 }
 
 void up_config_apply_log_level(const struct config *c)

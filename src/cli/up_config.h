@@ -4,6 +4,7 @@
 
 #include "cli/options.h"
 #include "config/config.h"
+#include "serve/page.h"
 
 struct up_options {
     const char *config_path; /* NULL: the default, if it exists */
@@ -20,6 +21,8 @@ int up_config_read(const struct up_options *o, struct config *c);
 int up_config_check(struct config *c);
 /* A part of it: clients beyond loopback need a token, or the configuration allows all of them. */
 int up_config_check_access(const struct config *c);
+/* The paths of `c`, borrowed. */
+struct page_access up_config_page_access(const struct config *c);
 
 void up_config_apply_log_level(const struct config *c);
 

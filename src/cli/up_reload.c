@@ -9,8 +9,6 @@
 #include <signal.h>
 #include <string.h>
 
-static const char *const applied_keys[] = {"log.level", "budget.one_cpu", "page.token_file", "page.open"};
-
 static bool can_open_terminal(void)
 {
     _cleanup_close_ int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -24,25 +22,22 @@ void up_reload_init(struct up_reload *u)
     u->has_terminal = !is_ignored && can_open_terminal();
 }
 
-static bool is_applied(const char *key)
+/* The keys whose values differ, separated by commas. */
+static void list_changes(const struct config *before, const struct config *after, struct buf *out)
 {
-    for (size_t i = 0; i < array_size(applied_keys); i++)
-        if (strcmp(applied_keys[i], key) == 0)
-            return true;
-    return false;
-}
-
-/* Logs the settings that changed, in two lists. */
-static void report_changes(const struct config *before, const struct config *after)
-{
-    _cleanup_buf_ struct buf applied = {0}, others = {0};
     const char *key;
     bool is_same;
-    for (size_t i = 0; config_compare(before, after, i, &key, &is_same); i++) {
-        struct buf *list = is_applied(key) ? &applied : &others;
+    for (size_t i = 0; config_compare(before, after, i, &key, &is_same); i++)
         if (!is_same)
-            buf_printf(list, "%s%s", list->size ? ", " : "", key);
-    }
+            buf_printf(out, "%s%s", out->size ? ", " : "", key);
+}
+
+/* `next`: what is in force now; `read`: what the file says. */
+static void report_changes(const struct config *before, const struct config *next, const struct config *read)
+{
+    _cleanup_buf_ struct buf applied = {0}, others = {0};
+    list_changes(before, next, &applied);
+    list_changes(next, read, &others);
     if (buf_error(&applied) < 0 || buf_error(&others) < 0)
         return;
     log_info("configuration reloaded; changed: %s", applied.size ? applied.data : "nothing");
@@ -59,6 +54,10 @@ static int read_next(const struct up_reload *u, struct config *ret_read, struct 
     *next = *u->config;
     memcpy(next->log_level, ret_read->log_level, sizeof(next->log_level));
     memcpy(next->page_token_file, ret_read->page_token_file, sizeof(next->page_token_file));
+    if (next->page_tls_certificate[0] && ret_read->page_tls_certificate[0]) { /* not: from HTTP to HTTPS or back */
+        memcpy(next->page_tls_certificate, ret_read->page_tls_certificate, sizeof(next->page_tls_certificate));
+        memcpy(next->page_tls_key, ret_read->page_tls_key, sizeof(next->page_tls_key));
+    }
     next->page_open = ret_read->page_open;
     next->budget_one_cpu_share = ret_read->budget_one_cpu_share;
     return up_config_check_access(next); /* page.listen stays as it is */
@@ -70,12 +69,13 @@ static int reload_configuration(struct up_reload *u)
     int r = read_next(u, &read, &next);
     if (r < 0)
         return r;
-    r = page_reload(u->page, next.page_token_file[0] ? next.page_token_file : NULL);
+    const struct page_access access = up_config_page_access(&next);
+    r = page_reload(u->page, &access);
     if (r < 0)
         return r;
     agent_set_one_cpu_share(u->agent, next.budget_one_cpu_share);
     up_config_apply_log_level(&next);
-    report_changes(u->config, &read);
+    report_changes(u->config, &next, &read);
     *u->config = next;
     return 0;
 }

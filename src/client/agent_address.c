@@ -55,6 +55,14 @@ int agent_address_log_failure(const char *subcommand, const char *address, int e
     else if (error == -EACCES)
         log_error("%s: the agent at %s wants a valid token (`sonde token new`) in the environment variable SONDE_TOKEN",
                   subcommand, address);
+    else if (error == -EKEYREJECTED)
+        log_error(
+            "%s: the certificate of the agent at %s cannot be verified: name the file of its authority in the environment variable SONDE_CA_FILE, and use a name that the certificate has",
+            subcommand, address);
+    else if (error == -ECONNRESET && !strstr(address, "https://"))
+        log_error(
+            "%s: the agent at %s does not answer over HTTP; if it has page.tls_certificate, its address is https://%s",
+            subcommand, address, address);
     else
         log_errno(error, "%s: the agent at %s does not answer", subcommand, address);
     return error;

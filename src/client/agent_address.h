@@ -1,4 +1,5 @@
-/* Where subcommands find the agent: ADDRESS:PORT, or the path of its Unix socket. */
+/* Where subcommands find the agent: ADDRESS:PORT, which may have http:// or https:// before it, or the path of its Unix
+ * socket. */
 #pragma once
 
 #include "model/agent_place.h"
@@ -6,7 +7,8 @@
 #include <stdbool.h>
 
 #define AGENT_ADDRESS_HELP                                                                                             \
-    "the agent's ADDRESS:PORT, or path of its socket (default " AGENT_SOCKET_PATH " or " AGENT_LISTEN_ADDRESS ")"
+    "the agent's ADDRESS:PORT, https://ADDRESS:PORT, or path of its socket (default " AGENT_SOCKET_PATH                \
+    " or " AGENT_LISTEN_ADDRESS ")"
 
 /* The address that `--agent` gave; NULL: the socket of this node's agent if it accepts this process, else the default
  * network address. */

@@ -23,11 +23,15 @@ static size_t append_response(char *data, size_t size, size_t count, void *conte
 
 static int errno_of_curl(CURLcode code)
 {
-    return code == CURLE_OK                   ? 0
-           : code == CURLE_COULDNT_CONNECT    ? -ECONNREFUSED
-           : code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT
-           : code == CURLE_URL_MALFORMAT      ? -EINVAL
-                                              : -EIO;
+    return code == CURLE_OK                                                             ? 0
+           : code == CURLE_COULDNT_CONNECT                                              ? -ECONNREFUSED
+           : code == CURLE_OPERATION_TIMEDOUT                                           ? -ETIMEDOUT
+           : code == CURLE_URL_MALFORMAT                                                ? -EINVAL
+           : code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ? -EKEYREJECTED
+           : code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_UNSUPPORTED_PROTOCOL ||
+                   code == CURLE_WEIRD_SERVER_REPLY
+               ? -ECONNRESET
+               : -EIO;
 }
 
 /* The token of the environment, if there is one. The caller frees the list after the transfer. */
@@ -48,7 +52,9 @@ static int http_get(const char *address, const char *path, struct buf *ret_body)
 {
     char url[512];
     const bool is_socket = agent_address_is_socket(address);
-    if (snprintf(url, sizeof(url), "http://%s%s", is_socket ? "localhost" : address, path) >= (int)sizeof(url))
+    const char *ca_file = getenv("SONDE_CA_FILE");
+    if (snprintf(url, sizeof(url), "%s%s%s", strstr(address, "://") ? "" : "http://", is_socket ? "localhost" : address,
+                 path) >= (int)sizeof(url))
         return -EINVAL;
     const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
     if (code != CURLE_OK) {
@@ -63,7 +69,9 @@ static int http_get(const char *address, const char *path, struct buf *ret_body)
     if (is_socket)
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, address);
     struct curl_slist *headers = add_token(curl);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (ca_file && *ca_file)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file);
     curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* ignores http_proxy: agents are reached directly */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);

@@ -1,9 +1,11 @@
 /* HTTP client for the API of a running agent (libcurl, jansson). Every call is blocking, with a timeout of 10 s. An
- * address is one of agent_address.h.
+ * address is one of agent_address.h. The certificate of one with https:// is verified by SONDE_CA_FILE of the
+ * environment, or else by the system's authorities.
  *
  * Errors: -ECONNREFUSED: no agent listens at `address`; -ENOPKG: libcurl is missing (a warning was logged); -EACCES: it
- * wants a token, and SONDE_TOKEN of the environment has none that it knows; -EPROTO: the status is not 200; -EBADMSG:
- * the body is not the expected JSON; -ETIMEDOUT, -EINVAL, -EIO, -ENOMEM. */
+ * wants a token, and SONDE_TOKEN of the environment has none that it knows; -EKEYREJECTED: its
+ * certificate cannot be verified; -ECONNRESET: no reply, such as from an agent that speaks TLS; -EPROTO: the status is
+ * not 200; -EBADMSG: the body is not the expected JSON; -ETIMEDOUT, -EINVAL, -EIO, -ENOMEM. */
 #pragma once
 
 #include "base/buf.h"

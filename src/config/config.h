@@ -19,7 +19,7 @@ struct config {
     uint64_t budget_memory_bytes;      /* resident memory plus BPF maps */
     char page_listen[128];             /* or "none"; so too for the socket */
     char page_socket[108], page_socket_mode[8], page_socket_group[64];
-    char page_token_file[512];
+    char page_token_file[512], page_tls_certificate[512], page_tls_key[512];
     bool page_open;
     char page_allowed_hosts[512];
     char otlp_profiles_endpoint[1024], otlp_metrics_endpoint[1024];                 /* "": export is disabled */

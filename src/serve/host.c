@@ -5,14 +5,20 @@
 
 #include <string.h>
 
-static bool is_listed(const char *allowed, const struct host_name *host)
+static uint16_t default_port(const struct host_policy *policy)
 {
+    return policy->is_encrypted ? 443 : 80;
+}
+
+static bool is_listed(const struct host_policy *policy, const struct host_name *host)
+{
+    const char *allowed = policy->allowed;
     struct host_name entry;
     int r = 1;
     while (allowed && r) {
         r = host_name_next(&allowed, &entry);
         if (r > 0 && strcmp(entry.name, host->name) == 0 &&
-            (!entry.port || entry.port == (host->port ? host->port : 80)))
+            (!entry.port || entry.port == (host->port ? host->port : default_port(policy))))
             return true;
     }
     return false;
@@ -35,9 +41,9 @@ bool host_allowed(const struct host_policy *policy, const char *header)
     struct host_name host;
     if (host_name_parse(header, &host) < 0)
         return false;
-    if (is_listed(policy->allowed, &host))
+    if (is_listed(policy, &host))
         return true;
-    if ((host.port ? host.port : 80) != policy->port)
+    if ((host.port ? host.port : default_port(policy)) != policy->port)
         return false;
     if (host.loopback)
         return true;

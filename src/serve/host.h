@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 struct host_policy {
-    uint16_t port;         /* listening port; a header without a port means 80 */
+    uint16_t port;         /* listening port */
+    bool is_encrypted;     /* by TLS: a header without a port means 443, not 80 */
     bool loopback_only;    /* listening on a loopback address: only loopback names are accepted */
     const char *node_name; /* name of this host, or NULL */
     const char *allowed;   /* "sonde.example.org,localhost:8080": further names; an entry without a

@@ -12,31 +12,38 @@
 #define NAME "libmicrohttpd.so.12"
 
 #define FORWARDED(each)                                                                                                \
-    each(void, MHD_stop_daemon, (struct MHD_Daemon * daemon), (daemon)) each(                                          \
-        int, MHD_get_connection_values,                                                                                \
-        (struct MHD_Connection * connection, enum MHD_ValueKind kind, MHD_KeyValueIterator each_value, void *context), \
-        (connection, kind, each_value, context)) each(int, MHD_get_connection_values_n,                                \
-                                                      (struct MHD_Connection * connection, enum MHD_ValueKind kind,    \
-                                                       MHD_KeyValueIteratorN each_value, void *context),               \
-                                                      (connection, kind, each_value, context))                         \
-        each(const char *, MHD_lookup_connection_value,                                                                \
-             (struct MHD_Connection * connection, enum MHD_ValueKind kind, const char *name),                          \
-             (connection, kind, name)) each(size_t, MHD_http_unescape, (char *text), (text))                           \
-            each(const union MHD_ConnectionInfo *, MHD_get_connection_info,                                            \
-                 (struct MHD_Connection * connection, enum MHD_ConnectionInfoType what, ...),                          \
-                 (connection, what)) each(struct MHD_Response *, MHD_create_response_from_callback,                    \
-                                          (uint64_t size, size_t block_size, MHD_ContentReaderCallback read,           \
-                                           void *context, MHD_ContentReaderFreeCallback end),                          \
-                                          (size, block_size, read, context, end))                                      \
-                each(struct MHD_Response *, MHD_create_response_from_buffer,                                           \
-                     (size_t size, void *bytes, enum MHD_ResponseMemoryMode mode), (size, bytes, mode))                \
-                    each(void, MHD_destroy_response, (struct MHD_Response * response), (response))                     \
-                        each(enum MHD_Result, MHD_add_response_header,                                                 \
-                             (struct MHD_Response * response, const char *name, const char *value),                    \
-                             (response, name, value))                                                                  \
-                            each(enum MHD_Result, MHD_queue_response,                                                  \
-                                 (struct MHD_Connection * connection, unsigned status, struct MHD_Response *response), \
-                                 (connection, status, response))
+    each(void, MHD_stop_daemon, (struct MHD_Daemon * daemon), (daemon)) each(MHD_socket, MHD_quiesce_daemon,           \
+                                                                             (struct MHD_Daemon * daemon), (daemon))   \
+        each(const union MHD_DaemonInfo *, MHD_get_daemon_info,                                                        \
+             (struct MHD_Daemon * daemon, enum MHD_DaemonInfoType what, ...),                                          \
+             (daemon, what)) each(int, MHD_get_connection_values,                                                      \
+                                  (struct MHD_Connection * connection, enum MHD_ValueKind kind,                        \
+                                   MHD_KeyValueIterator each_value, void *context),                                    \
+                                  (connection, kind, each_value, context))                                             \
+            each(int, MHD_get_connection_values_n,                                                                     \
+                 (struct MHD_Connection * connection, enum MHD_ValueKind kind, MHD_KeyValueIteratorN each_value,       \
+                  void *context),                                                                                      \
+                 (connection, kind, each_value, context))                                                              \
+                each(const char *, MHD_lookup_connection_value,                                                        \
+                     (struct MHD_Connection * connection, enum MHD_ValueKind kind, const char *name),                  \
+                     (connection, kind, name)) each(size_t, MHD_http_unescape, (char *text), (text))                   \
+                    each(const union MHD_ConnectionInfo *, MHD_get_connection_info,                                    \
+                         (struct MHD_Connection * connection, enum MHD_ConnectionInfoType what, ...),                  \
+                         (connection, what)) each(struct MHD_Response *, MHD_create_response_from_callback,            \
+                                                  (uint64_t size, size_t block_size, MHD_ContentReaderCallback read,   \
+                                                   void *context, MHD_ContentReaderFreeCallback end),                  \
+                                                  (size, block_size, read, context, end))                              \
+                        each(struct MHD_Response *, MHD_create_response_from_buffer,                                   \
+                             (size_t size, void *bytes, enum MHD_ResponseMemoryMode mode), (size, bytes, mode))        \
+                            each(enum MHD_Result, MHD_is_feature_supported, (enum MHD_FEATURE feature), (feature))     \
+                                each(void, MHD_destroy_response, (struct MHD_Response * response), (response))         \
+                                    each(enum MHD_Result, MHD_add_response_header,                                     \
+                                         (struct MHD_Response * response, const char *name, const char *value),        \
+                                         (response, name, value))                                                      \
+                                        each(enum MHD_Result, MHD_queue_response,                                      \
+                                             (struct MHD_Connection * connection, unsigned status,                     \
+                                              struct MHD_Response *response),                                          \
+                                             (connection, status, response))
 
 static struct {
     __typeof__(&MHD_start_daemon_va) MHD_start_daemon_va;

@@ -6,6 +6,7 @@
 #include "base/host_name.h"
 #include "base/log.h"
 #include "serve/access.h"
+#include "serve/certificate.h"
 #include "serve/door.h"
 #include "serve/local_socket.h"
 
@@ -26,7 +27,9 @@ struct page {
     struct local_socket socket;   /* of `local` */
     struct routes *routes;
     struct readers *readers;
-    struct access *access; /* of `network` */
+    struct access *access;          /* of `network`; so are the following */
+    struct certificate certificate; /* as it was read, without its texts */
+    char *tls_certificate, *tls_key;
     struct host_policy hosts;
     char node_name[HOST_NAME_MAX_BYTES];
     char *allowed_hosts;
@@ -52,7 +55,28 @@ static int log_no_library(const char *where)
     return -ENOPKG;
 }
 
-static int open_network(struct page *p, const char *listen_address)
+static int copy_path(const char *path, char **ret)
+{
+    *ret = path ? strdup(path) : NULL;
+    return path && !*ret ? -ENOMEM : 0;
+}
+
+/* Remembers what was read, so that changes are noticed, without the texts. */
+static int keep_certificate(struct page *p, const struct page_access *access, const struct certificate *c)
+{
+    _cleanup_free_ char *certificate = NULL, *key = NULL;
+    const int r = copy_path(access->tls_certificate, &certificate) ?: copy_path(access->tls_key, &key);
+    if (r < 0)
+        return r;
+    free(p->tls_certificate);
+    free(p->tls_key);
+    p->tls_certificate = take_ptr(certificate);
+    p->tls_key = take_ptr(key);
+    p->certificate = (struct certificate){.chain_watch = c->chain_watch, .key_watch = c->key_watch};
+    return 0;
+}
+
+static int open_network(struct page *p, const char *listen_address, const struct page_access *access)
 {
     union address address;
     socklen_t size;
@@ -67,17 +91,27 @@ static int open_network(struct page *p, const char *listen_address)
         return log_errno(r, "cannot listen on %s (set another address with page.listen)", listen_address);
     p->hosts = (struct host_policy){
         .port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port),
+        .is_encrypted = access->tls_certificate != NULL,
         .loopback_only = address_is_loopback(&address),
         .node_name = p->node_name[0] ? p->node_name : NULL,
         .allowed = p->allowed_hosts,
     };
-    const struct door_options door = {
-        .fd = fd, .routes = p->routes, .readers = p->readers, .hosts = &p->hosts, .access = p->access};
-    r = door_new(&door, &p->network);
+    _cleanup_(certificate_clear) struct certificate certificate = {0};
+    r = certificate_read(access->tls_certificate, access->tls_key, &certificate)
+            ?: keep_certificate(p, access, &certificate);
+    if (r < 0)
+        return r;
+    const struct door_options door = {.fd = fd,
+                                      .former_max_ns = REPLY_NS,
+                                      .routes = p->routes,
+                                      .readers = p->readers,
+                                      .hosts = &p->hosts,
+                                      .access = p->access};
+    r = door_new(&door, &certificate, &p->network);
     if (r == -ENOPKG)
         return log_no_library(listen_address);
     if (r < 0)
-        return log_errno(r, "cannot serve %s", listen_address);
+        return r == -EKEYREJECTED ? r : log_errno(r, "cannot serve %s", listen_address);
     take_fd(&fd);
     return 0;
 }
@@ -97,7 +131,7 @@ static int open_local(struct page *p, const struct local_socket_options *options
     }
     _cleanup_close_ int fd = p->socket.fd;
     const struct door_options door = {.fd = fd, .routes = p->routes, .readers = p->readers};
-    r = door_new(&door, &p->local);
+    r = door_new(&door, NULL, &p->local);
     if (r == 0)
         take_fd(&fd);
     else
@@ -129,7 +163,8 @@ int page_start(const struct page_options *options, const struct page_data *data,
     if (gethostname(p->node_name, sizeof(p->node_name) - 1) < 0)
         p->node_name[0] = '\0';
     if (options->listen)
-        r = access_new(options->token_file, clock_monotonic_ns, &p->access) ?: open_network(p, options->listen);
+        r = access_new(options->access.token_file, clock_monotonic_ns, &p->access)
+                ?: open_network(p, options->listen, &options->access);
     if (r == 0 && options->socket.path)
         r = open_local(p, &options->socket);
     if (r < 0)
@@ -138,9 +173,31 @@ int page_start(const struct page_options *options, const struct page_data *data,
     return 0;
 }
 
-int page_reload(struct page *p, const char *token_file)
+static int reload_certificate(struct page *p, const struct page_access *access)
 {
-    return p->access ? access_reload(p->access, token_file) : 0;
+    _cleanup_(certificate_clear) struct certificate certificate = {0};
+    return certificate_read(access->tls_certificate, access->tls_key, &certificate)
+               ?: door_renew(p->network, &certificate)
+               ?: keep_certificate(p, access, &certificate);
+}
+
+int page_reload(struct page *p, const struct page_access *access)
+{
+    if (!p->access)
+        return 0;
+    const int r = p->hosts.is_encrypted ? reload_certificate(p, access) : 0;
+    return r < 0 ? r : access_reload(p->access, access->token_file);
+}
+
+static void reload_changed_certificate(struct page *p)
+{
+    const struct page_access access = {.tls_certificate = p->tls_certificate, .tls_key = p->tls_key};
+    if (!certificate_has_changed(&p->certificate, p->tls_certificate, p->tls_key))
+        return;
+    if (reload_certificate(p, &access) == 0)
+        log_info("page.tls_certificate: %s is read again", p->tls_certificate);
+    else
+        log_warning("page.tls_certificate: the certificate that was read before stays in use");
 }
 
 void page_tick(struct page *p)
@@ -148,11 +205,20 @@ void page_tick(struct page *p)
     readers_tick(p->readers);
     if (p->access)
         access_tick(p->access);
+    if (p->hosts.is_encrypted)
+        reload_changed_certificate(p);
+    if (p->network)
+        door_tick(p->network);
 }
 
 uint16_t page_port(const struct page *p)
 {
     return p->hosts.port;
+}
+
+bool page_is_encrypted(const struct page *p)
+{
+    return p->hosts.is_encrypted;
 }
 
 bool page_is_local(const struct page *p)
@@ -176,6 +242,8 @@ void page_free(struct page *p)
     routes_free(p->routes);
     access_free(p->access);
     readers_free(p->readers);
+    free(p->tls_certificate);
+    free(p->tls_key);
     free(p->allowed_hosts);
     free(p);
 }

@@ -62,10 +62,16 @@ struct page_data {
 
 #define PAGE_API_VERSION 1 /* of the paths below /api/v1/ */
 
+/* Who may read the network address, and how: what page_reload can change. Paths; NULL: none. */
+struct page_access {
+    const char *token_file;                /* clients need one of its tokens (tokens.h) */
+    const char *tls_certificate, *tls_key; /* TLS (certificate.h); both or none */
+};
+
 struct page_options {
     const char *listen;                 /* "127.0.0.1:7070"; NULL: no network address */
     struct local_socket_options socket; /* its path NULL: no Unix socket */
-    const char *token_file;    /* clients of the network address need one of its tokens (tokens.h); NULL: none */
+    struct page_access access;
     const char *allowed_hosts; /* further names, comma-separated, for reverse proxies; NULL: none */
     bool without_ui;           /* API and /metrics only: `sonde agent` */
     uint64_t request_ns;       /* within which a client must send a request; 0: 30 s */
@@ -76,13 +82,16 @@ struct page;
 
 /* Listens and serves on its own threads until page_free. Borrows `data`. 0, or -errno after the reason was logged. */
 int page_start(const struct page_options *options, const struct page_data *data, struct page **ret);
-/* Reads the tokens again, or others; NULL: none are needed any more. 0, or -errno after the reason was logged: nothing
- * is changed. This and page_tick: on one thread. */
-int page_reload(struct page *p, const char *token_file);
-/* To be called once a second: reads the file of tokens if it has changed, and ends connections whose time is over. */
+/* Reads the tokens and the certificate again, or other ones. Whether the address speaks TLS stays as it is. 0, or
+ * -errno after the reason was logged: the tokens stay as they are. This and page_tick: on one thread. */
+int page_reload(struct page *p, const struct page_access *access);
+/* To be called once a second: reads tokens and certificate if they have changed, and ends connections whose time is
+ * over. */
 void page_tick(struct page *p);
 /* The port of its network address; also when `listen` gave port 0. */
 uint16_t page_port(const struct page *p);
+/* Whether its network address speaks TLS. */
+bool page_is_encrypted(const struct page *p);
 /* Whether only programs of this machine reach it. */
 bool page_is_local(const struct page *p);
 /* The path of its Unix socket; NULL: none. */

@@ -422,7 +422,9 @@ int main(int argc, char **argv)
                                    .status = fake_status};
     const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0",
                                          .socket = {.path = getenv("PAGE_SOCKET"), .mode = 0660},
-                                         .token_file = getenv("PAGE_TOKENS"),
+                                         .access = {.token_file = getenv("PAGE_TOKENS"),
+                                                    .tls_certificate = getenv("PAGE_CERTIFICATE"),
+                                                    .tls_key = getenv("PAGE_KEY")},
                                          .request_ns = seconds_of("PAGE_REQUEST_SECONDS"),
                                          .reply_ns = seconds_of("PAGE_REPLY_SECONDS"),
                                          .allowed_hosts = argc > 3 ? argv[3] : NULL};

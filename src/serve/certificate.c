@@ -1,0 +1,83 @@
+/* The files of the page's TLS certificate; see certificate.h. */
+#include "serve/certificate.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int refuse(const char *setting, const char *path, int error, const char *why)
+{
+    log_error("%s: %s: %s", setting, path, why);
+    return error;
+}
+
+/* A regular file with text. */
+static int read_text(const char *setting, const char *path, bool is_secret, char **ret)
+{
+    struct stat st;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        const int r = -errno;
+        return refuse(setting, path, r, strerror(-r));
+    }
+    if (!S_ISREG(st.st_mode))
+        return refuse(setting, path, -EINVAL, "is no regular file");
+    if ((size_t)st.st_size > CERTIFICATE_FILE_MAX_BYTES)
+        return refuse(setting, path, -EFBIG, "is larger than 256 KiB");
+    if (is_secret && st.st_mode & S_IROTH)
+        log_warning("%s: all users of this machine can read %s, which is a secret: chmod o= %s", setting, path, path);
+    char *text = calloc(1, CERTIFICATE_FILE_MAX_BYTES + 1);
+    if (!text)
+        return -ENOMEM;
+    size_t size = 0;
+    ssize_t n = 1;
+    while (size < CERTIFICATE_FILE_MAX_BYTES && (n = read(fd, text + size, CERTIFICATE_FILE_MAX_BYTES - size)) > 0)
+        size += (size_t)n;
+    if (n < 0) {
+        const int r = -errno;
+        free(text);
+        return refuse(setting, path, r, strerror(-r));
+    }
+    *ret = text;
+    return 0;
+}
+
+int certificate_read(const char *chain_path, const char *key_path, struct certificate *ret)
+{
+    struct certificate c = {0};
+    file_watch_start(&c.chain_watch, chain_path);
+    file_watch_start(&c.key_watch, key_path);
+    int r = 0;
+    if (chain_path && key_path) {
+        r = read_text("page.tls_certificate", chain_path, false, &c.chain);
+        if (r == 0)
+            r = read_text("page.tls_key", key_path, true, &c.key);
+    }
+    if (r < 0)
+        certificate_clear(&c);
+    else
+        *ret = c;
+    return r;
+}
+
+bool certificate_has_changed(struct certificate *c, const char *chain_path, const char *key_path)
+{
+    const bool chain = file_watch_has_changed(&c->chain_watch, chain_path),
+               key = file_watch_has_changed(&c->key_watch, key_path);
+    return chain || key;
+}
+
+void certificate_clear(struct certificate *c)
+{
+    if (c->key)
+        explicit_bzero(c->key, CERTIFICATE_FILE_MAX_BYTES);
+    free(c->key);
+    free(c->chain);
+    c->key = c->chain = NULL;
+}
