@@ -2,7 +2,6 @@
 import base64
 import fcntl
 import hashlib
-import http.client
 import json
 import os
 import re
@@ -15,30 +14,12 @@ from pathlib import Path
 
 import pytest
 from harness.machine import need_command
+from harness.over_socket import OverSocket, get
 from harness.paths import TOP
 from harness.processes import wait_for
 from test_http import FAKE_PAGE, Server
 
 OWN_SOCKET = ["unshare", "--mount", "sh", "-ec", "mkdir -p /run/sonde; mount -t tmpfs sonde /run/sonde; exec \"$@\"", "own-socket"]
-
-
-class OverSocket(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("anything.example", timeout=10)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(str(self.path))
-
-
-def get(connection, path, headers=None):
-    """(status, body)"""
-    connection.request("GET", path, headers=headers or {})
-    reply = connection.getresponse()
-    body = reply.read()
-    connection.close()
-    return reply.status, body
 
 
 def test_socket_serves_the_page_under_any_host_name(tmp_path):

@@ -1,31 +1,64 @@
 """The agent with nothing but the rights that its systemd unit leaves it."""
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from harness.agents import agents
 from harness.machine import need_command, need_root
+from harness.over_socket import OverSocket, get
 from harness.paths import BUILD, TOP
 from harness.processes import wait_for
 from harness.workloads import workload_path
 
 UNIT = BUILD / "packaging/sonde.service"
+SOCKET_ONLY = BUILD / "packaging/socket-only.conf"
 UPROBES = "traced requests"  # off by default; uprobes need CAP_SYS_ADMIN since Linux 6.16, which the unit does not leave
+
+
+def limit(sonde, unit, folder):
+    need_root()
+    for command in ("systemd-analyze", "setpriv", "unshare"):
+        need_command(command)
+    script = folder / "sonde"
+    script.write_text(f'#!/bin/sh\nexec unshare --mount --propagation private {sys.executable} {TOP}/tests/harness/unit_limits.py {unit} {sonde} "$@"\n')
+    script.chmod(0o755)
+    return script
 
 
 @pytest.fixture
 def limited_sonde(sonde, tmp_path):
     """A program that runs `sonde` with the unit's rights."""
-    need_root()
-    for command in ("systemd-analyze", "setpriv", "unshare"):
-        need_command(command)
-    script = tmp_path / "sonde"
-    script.write_text(f'#!/bin/sh\nexec unshare --mount --propagation private {sys.executable} {TOP}/tests/harness/unit_limits.py {UNIT} {sonde} "$@"\n')
-    script.chmod(0o755)
-    return script
+    return limit(sonde, UNIT, tmp_path)
+
+
+@pytest.fixture
+def socket_only(tmp_path):
+    """The unit with its drop-in, as one file."""
+    unit = tmp_path / "sonde.service"
+    unit.write_text(UNIT.read_text() + SOCKET_ONLY.read_text())
+    return unit
+
+
+def exposure(unit):
+    done = subprocess.run([need_command("systemd-analyze"), "security", "--offline=yes", "--no-pager", unit], capture_output=True, text=True, timeout=60)
+    return float(re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)[1])
+
+
+def test_exposure_is_what_the_documents_say(socket_only, tmp_path):
+    """docs/operate.md; the lines that remain are explained there."""
+    full = tmp_path / "full" / "sonde.service"
+    full.parent.mkdir()
+    full.write_text(UNIT.read_text())
+    for unit in (full, socket_only):
+        unit.write_text(re.sub("(?m)^ExecStart=/.*", "ExecStart=/bin/true", unit.read_text()))  # which must exist
+    text = (TOP / "docs/operate.md").read_text()
+    assert exposure(full) <= 2.6 and f"rates them {exposure(full)} of 10" in text
+    assert exposure(socket_only) <= 2.0 and f"the unit is rated {exposure(socket_only)} of 10" in text
 
 
 def doctor(sonde):
@@ -61,3 +94,18 @@ def test_agent_works_with_the_units_rights(limited_sonde, run, workload, tmp_pat
         assert agent.text("/healthz")
         spinner = workload("cxx", 100000, "throw", path=program)
         wait_for(lambda: "main;shop::throw_and_catch" in agent.text(f"/api/v1/profile?format=folded&pid={spinner.pid}"), 60, "names of functions")
+
+
+def test_agent_works_without_a_network(sonde, socket_only, run, workload, tmp_path):
+    """It is in a network namespace of its own, where no program reaches it but by its socket, and observes the programs of the others."""
+    limited, path = limit(sonde, socket_only, tmp_path), Path("/run/sonde-test-socket")
+    running = run(limited, "up", "--listen", "none", "--set", f"page.socket={path}", "--set", "requests.enabled=false", "--set", "recorder.enabled=false")
+    try:
+        wait_for(lambda: str(path) in running.out, 60, "the agent")
+        spinner = workload("cxx", 100000, "throw")
+
+        def folded():
+            return get(OverSocket(path), f"/api/v1/profile?format=folded&pid={spinner.pid}")[1].decode()
+        wait_for(lambda: "main;shop::throw_and_catch" in folded(), 60, "names of functions")
+    finally:
+        assert running.stop() == 0

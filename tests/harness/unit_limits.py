@@ -1,7 +1,7 @@
 """Runs a command with the rights that a systemd unit leaves it: `unit_limits.py UNIT COMMAND...`, in a mount namespace of its own, as root.
 
 A stand-in for systemd, which is not process 1 where tests run. It applies the capability bounding set, the system call filter (with systemd's own
-lists of calls), the address families, the ban on writable code, and the view of files: `/` read-only but for ReadWritePaths, no homes, a private
+lists of calls), the address families, the network namespace, the ban on writable code, and the view of files: `/` read-only but for ReadWritePaths, no homes, a private
 /tmp and /dev, and /proc without other users' processes."""
 import ctypes
 import errno
@@ -15,6 +15,7 @@ PR_SET_NO_NEW_PRIVS = 38
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000  # of libseccomp
 EQUAL, MASKED_EQUAL = 4, 7
 PROT_WRITE, PROT_EXEC = 2, 4
+CLONE_NEWNET = 0x40000000
 FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16}
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
@@ -24,10 +25,10 @@ class Argument(ctypes.Structure):
 
 
 def settings(path):
-    """{key: [value, ...]} of a unit file."""
+    """{key: [value, ...]} of a unit file; an empty value removes those before it."""
     found = {}
     for key, value in re.findall(r"^(\w+)=(.*)$", Path(path).read_text(), re.M):
-        found.setdefault(key, []).append(value)
+        found[key] = found.get(key, []) + [value] if value else []
     return found
 
 
@@ -101,6 +102,8 @@ def main(path, command, *arguments):
     unit = settings(path)
     command = Path(command).resolve()
     kept = mount_own_view(unit, command.parent)
+    if unit.get("PrivateNetwork") == ["yes"]:
+        assert ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) == 0
     bounding = "-all," + ",".join("+" + name.removeprefix("CAP_").lower() for name in unit["CapabilityBoundingSet"][0].split())
     load_filter(unit)
     os.execvp("setpriv", ["setpriv", f"--bounding-set={bounding}", kept / command.name, *arguments])

@@ -45,6 +45,9 @@ static void test_default_port(void **state)
     expect(&p, "localhost", true);
     expect(&p, "localhost:80", true);
     expect(&p, "localhost:7070", false);
+    const struct host_policy encrypted = {.port = 443, .is_encrypted = true, .loopback_only = true};
+    expect(&encrypted, "localhost", true);
+    expect(&encrypted, "localhost:80", false);
 }
 
 static void test_any_host(void **state)
