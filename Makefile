@@ -1,7 +1,7 @@
 # The commands of the README; Meson does everything else.
 BUILD ?= build
 
-.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package clean
+.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package image clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -56,6 +56,9 @@ demo: all               ## run a model server under load together with `sonde up
 package:                ## Debian packages of the agent and of libsonde, in build/package
 	@tools/install-packages build package
 	@packaging/deb/build $(BUILD)/package
+
+image: all              ## a container image of the agent as an OCI layout, in build/image
+	@packaging/container/build $(BUILD)/sonde $(BUILD)/image
 
 install: all
 	@meson install -C $(BUILD)
