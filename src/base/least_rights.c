@@ -17,14 +17,15 @@
 static const unsigned kept_capabilities[] = {
     CAP_BPF,
     CAP_PERFMON,
-    CAP_SYS_PTRACE,       /* memory and files of observed processes */
-    CAP_DAC_READ_SEARCH,  /* executables that only their owner may read */
-    CAP_SYSLOG,           /* addresses of kernel symbols */
-    CAP_SYS_ADMIN,        /* names of other BPF programs */
-    CAP_SYS_RESOURCE,     /* locked memory of BPF maps, before Linux 5.11 */
-    CAP_NET_BIND_SERVICE, /* page.listen with a port below 1024 */
-    CAP_CHOWN,            /* the group of the agent's socket */
-    CAP_SETUID,           /* helper processes become an unprivileged user ... */
+    CAP_SYS_PTRACE,         /* memory and files of observed processes */
+    CAP_DAC_READ_SEARCH,    /* executables that only their owner may read */
+    CAP_CHECKPOINT_RESTORE, /* /proc/PID/map_files: executables that were deleted or replaced */
+    CAP_SYSLOG,             /* addresses of kernel symbols */
+    CAP_SYS_ADMIN,          /* names of other BPF programs */
+    CAP_SYS_RESOURCE,       /* locked memory of BPF maps, before Linux 5.11 */
+    CAP_NET_BIND_SERVICE,   /* page.listen with a port below 1024 */
+    CAP_CHOWN,              /* the group of the agent's socket */
+    CAP_SETUID,             /* helper processes become an unprivileged user ... */
     CAP_SETGID,
     CAP_KILL, /* ... and are ended by the agent */
 };

@@ -2,7 +2,7 @@
 from pathlib import Path
 
 KEPT = {"kill": 5, "chown": 0, "setgid": 6, "setuid": 7, "net_bind_service": 10, "dac_read_search": 2, "sys_ptrace": 19, "sys_admin": 21, "sys_resource": 24,
-        "syslog": 34, "perfmon": 38, "bpf": 39}
+        "syslog": 34, "perfmon": 38, "bpf": 39, "checkpoint_restore": 40}
 
 
 def status_of(task):

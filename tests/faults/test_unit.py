@@ -82,18 +82,21 @@ def test_every_probe_attaches_with_the_units_rights(sonde, limited_sonde):
 
 def test_agent_works_with_the_units_rights(limited_sonde, run, workload, tmp_path):
     """It answers, and names the functions of a C++ program that it cannot reach by its path: below /tmp, in a folder that only its owner may enter,
-    as a file that only its owner may read. A confined helper process demangles the names."""
+    as a file that only its owner may read; and of one that was deleted after its start. A confined helper process demangles the names."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    program = home / "spinner"
-    program.write_bytes(workload_path("cxx").read_bytes())
-    program.chmod(0o700)
-    os.chown(program, 65534, 65534)
+    program, deleted = home / "spinner", home / "deleted"
+    for copy in (program, deleted):
+        copy.write_bytes(workload_path("cxx").read_bytes())
+        copy.chmod(0o700)
+        os.chown(copy, 65534, 65534)
+    spinners = [workload("cxx", 100000, "throw", path=copy) for copy in (program, deleted)]
+    deleted.unlink()
     with agents(limited_sonde, run) as start:
         agent = start()
         assert agent.text("/healthz")
-        spinner = workload("cxx", 100000, "throw", path=program)
-        wait_for(lambda: "main;shop::throw_and_catch" in agent.text(f"/api/v1/profile?format=folded&pid={spinner.pid}"), 60, "names of functions")
+        for spinner in spinners:
+            wait_for(lambda s=spinner: "main;shop::throw_and_catch" in agent.text(f"/api/v1/profile?format=folded&pid={s.pid}"), 60, "names of functions")
 
 
 def test_agent_works_without_a_network(sonde, socket_only, run, workload, tmp_path):
