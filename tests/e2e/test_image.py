@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 
 import pytest
+import yaml
 from harness.agents import agents
 from harness.machine import need_command, need_root
 from harness.paths import BUILD, TOP
@@ -66,11 +67,13 @@ def test_every_library_is_there_and_its_package_named(root_folder):
 
 
 def test_agent_observes_from_its_image(root_folder, run, workload, tmp_path):
-    """As in a container with the host's processes: its own files, the machine's /proc and /sys."""
+    """As in the DaemonSet: its own files, the machine's processes, /proc and /sys, and the capabilities of the chart."""
     need_root()
     script = tmp_path / "sonde"
+    capabilities = yaml.safe_load((TOP / "packaging/helm/sonde/values.yaml").read_text())["capabilities"]
+    bounding = "-all,+sys_chroot," + ",".join(f"+{name.lower()}" for name in capabilities)
     mounts = " && ".join(f"mount --rbind /{name} {root_folder}/{name}" for name in ("proc", "sys", "dev"))
-    script.write_text(f'#!/bin/sh\n{mounts} && mount -t tmpfs run {root_folder}/run && exec chroot {root_folder} /usr/bin/sonde "$@"\n')
+    script.write_text(f'#!/bin/sh\n{mounts} && mount -t tmpfs run {root_folder}/run && exec setpriv --bounding-set={bounding} chroot {root_folder} /usr/bin/sonde "$@"\n')
     script.chmod(0o755)
     limited = tmp_path / "own-mounts"
     limited.write_text(f'#!/bin/sh\nexec unshare --mount {script} "$@"\n')

@@ -1,0 +1,17 @@
+{{- define "sonde.selector" -}}
+app.kubernetes.io/name: sonde
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sonde.labels" -}}
+{{ include "sonde.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "sonde.tokenSecret" -}}
+{{ .Values.token.secretName | default (printf "%s-token" .Release.Name) }}
+{{- end }}
+
+{{- define "sonde.scheme" -}}
+{{ if .Values.tls.secretName }}https{{ else }}http{{ end }}
+{{- end }}

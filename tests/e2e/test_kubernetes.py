@@ -1,0 +1,108 @@
+"""The objects for Kubernetes: the chart as Helm renders it, decoded as strictly as the API server does, and what they ask of Sonde."""
+import hashlib
+import os
+import subprocess
+
+import pytest
+import yaml
+from harness.machine import skip
+from harness.paths import BUILD, TOP
+
+CHART, MANIFEST, VALUES = TOP / "packaging/helm/sonde", TOP / "packaging/kubernetes/sonde.yaml", TOP / "packaging/kubernetes/values.yaml"
+CHECK = BUILD / "kubernetes/check"
+IMAGE = {"image": {"repository": "registry.example/sonde"}}
+
+
+def objects(text):
+    """{kind: object}"""
+    found = [each for each in yaml.safe_load_all(text) if each]
+    assert len({each["kind"] for each in found}) == len(found)
+    return {each["kind"]: each for each in found}
+
+
+def container(found):
+    (only,) = found["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+@pytest.fixture
+def render(tmp_path):
+    """render(values, kube_version) -> what the chart gives; a failure is an AssertionError with the reason."""
+    if not CHECK.exists():
+        skip("tests/kubernetes/build has not been run, or could not")
+
+    def run(values, **environment):
+        (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+        done = subprocess.run([CHECK, CHART, tmp_path / "values.yaml"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    return run
+
+
+def test_arguments_are_those_of_the_agent(sonde, tmp_path):
+    found = objects(MANIFEST.read_text())
+    (tmp_path / "sonde.yaml").write_text(found["ConfigMap"]["data"]["sonde.yaml"])
+    subcommand, *arguments = container(found)["args"]
+    arguments = [argument.replace("/etc/sonde/sonde.yaml", str(tmp_path / "sonde.yaml")) for argument in arguments]
+    done = subprocess.run([sonde, subcommand, *arguments, "--print-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and yaml.safe_load(done.stdout)["page"]["listen"] == "0.0.0.0:7070", done.stderr
+
+
+def test_selectors_and_mounts_agree():
+    found = objects(MANIFEST.read_text())
+    spec = found["DaemonSet"]["spec"]
+    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    volumes = {volume["name"] for volume in spec["template"]["spec"]["volumes"]}
+    assert volumes == {mount["name"] for mount in container(found)["volumeMounts"]}
+    unit = (TOP / "packaging/sonde.service.in").read_text()
+    assert "CapabilityBoundingSet=" + " ".join(f"CAP_{name}" for name in container(found)["securityContext"]["capabilities"]["add"]) in unit
+
+
+def test_version_is_that_of_the_program():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert f"version: '{chart['appVersion']}'," in (TOP / "meson.build").read_text() and chart["version"] == chart["appVersion"]
+
+
+@pytest.mark.peer
+def test_manifest_is_the_rendered_chart(render):
+    rendered = render(yaml.safe_load(VALUES.read_text()))
+    assert MANIFEST.read_text().partition("---\n")[2] == rendered.partition("---\n")[2]
+
+
+@pytest.mark.peer
+def test_token_of_the_chart_is_one_that_the_agent_accepts(render):
+    secret = objects(render(IMAGE))["Secret"]["stringData"]
+    assert secret["tokens"].startswith(f"sha256:{hashlib.sha256(secret['token'].encode()).hexdigest()} read ") and len(secret["token"]) > 40
+
+
+@pytest.mark.peer
+def test_all_values_are_rendered(render):
+    values = IMAGE | {"tls": {"secretName": "sonde-tls", "serverName": "sonde.example"}, "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+                      "token": {"secretName": "own"}, "config": {"off_cpu": {"enabled": True}}, "page": {"enabled": False, "port": 9999}, "hostNetwork": False,
+                      "hostPaths": {"containerRuntime": "", "tracing": "/sys/kernel/tracing"}, "priorityClassName": "system-node-critical",
+                      "affinity": {"nodeAffinity": {}}, "podLabels": {"team": "a"}, "podAnnotations": {"a": "b"}, "nodeSelector": {"pool": "x"},
+                      "resources": {"limits": {"memory": "128Mi"}}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    found = objects(render(values))
+    pod, own = found["DaemonSet"]["spec"]["template"], container(found)
+    assert own["args"][0] == "agent" and "--listen=0.0.0.0:9999" in own["args"] and "--set=page.tls_key=/etc/sonde/tls/tls.key" in own["args"]
+    assert own["livenessProbe"]["httpGet"]["scheme"] == "HTTPS" and "/run/containerd" not in str(pod) and "Secret" not in found
+    assert pod["metadata"]["labels"]["team"] == "a" and pod["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}] and pod["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert yaml.safe_load(found["ConfigMap"]["data"]["sonde.yaml"]) == {"off_cpu": {"enabled": True}}
+    (endpoint,) = found["ServiceMonitor"]["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https" and endpoint["authorization"]["credentials"] == {"name": "own", "key": "token"} and endpoint["tlsConfig"]["serverName"] == "sonde.example"
+    assert found["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items() <= found["Service"]["metadata"]["labels"].items()
+
+
+@pytest.mark.peer
+def test_profile_of_apparmor_is_named_as_the_version_wants(render):
+    new, old = render(IMAGE, KUBE_VERSION="v1.31.0"), render(IMAGE, KUBE_VERSION="v1.26.0")
+    assert "appArmorProfile" in new and "apparmor.security.beta" not in new
+    assert "appArmorProfile" not in old and "container.apparmor.security.beta.kubernetes.io/sonde: unconfined" in old
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("values, why", [({}, "image.repository"), (IMAGE | {"tolerations": "all"}, "tolerations"), (IMAGE | {"toleration": []}, "toleration"),
+                                         (IMAGE | {"resources": {"limit": {}}}, 'unknown field "spec.template.spec.containers[0].resources.limit"')])
+def test_wrong_values_are_refused(render, values, why):
+    with pytest.raises(AssertionError, match=why.replace("[", r"\[").replace("]", r"\]")):
+        render(values)
