@@ -1,14 +1,16 @@
 /* Messages to the service manager; see service.h. */
 #include "base/service.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+
+static int notify_socket = -1; /* is kept: the manager hears every second that the program works */
 
 void service_notify(const char *state)
 {
@@ -20,9 +22,10 @@ void service_notify(const char *state)
     memcpy(address.sun_path, path, size);
     if (path[0] == '@') /* the abstract namespace */
         address.sun_path[0] = '\0';
-    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0)
-        (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+    if (notify_socket < 0)
+        notify_socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (notify_socket >= 0)
+        (void)!sendto(notify_socket, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
 }
 

@@ -6,7 +6,7 @@
 #define SERVICE_STOPPING "STOPPING=1"
 
 /* Sends `state` to the socket that the environment variable NOTIFY_SOCKET names; does nothing where there is none, or
- * nobody reads it. Does not block. */
+ * nobody reads it. Does not block. Opens one descriptor, which stays open. On one thread, as is the function below. */
 void service_notify(const char *state);
 
 /* Says that the configuration is being read again, until the next SERVICE_READY (Type=notify-reload). */
