@@ -7,6 +7,8 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
+#define HTTP_BODY_MAX_BYTES ((size_t)256 << 20) /* of one answer: beyond it, the answer is an error */
+
 struct http_reply {
     unsigned status;
     const char *content_type;

@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#define KEPT_NS   1000000000ull
-#define MAX_BYTES ((size_t)256 << 20)
+#define KEPT_NS 1000000000ull
 
 struct metrics_answer {
     const struct page_data *data;
@@ -58,7 +57,7 @@ static int write_metrics(const struct metrics_answer *m, bool openmetrics, struc
 
 static int make(struct metrics_answer *m, bool openmetrics)
 {
-    _cleanup_buf_ struct buf body = {.max_bytes = MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     const struct http_reply reply = {
         .status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics), .readers = m->readers};
     forget(m);

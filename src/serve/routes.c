@@ -27,7 +27,6 @@
 #define EXPORTS_AT_ONCE  2
 #define EXPORT_WAIT_S    10
 #define EXPORTS_WAITING  8 /* threads: a thread that waits does not notice that its connection was closed */
-#define RESULT_MAX_BYTES ((size_t)256 << 20)
 #define COMPARE_ROWS     100
 #define TOO_MANY_ANSWERS "too many answers are being sent"
 #define MS               UINT64_C(1000000)
@@ -228,7 +227,7 @@ static void put_coverage(const struct call *call, enum coverage_subject subject,
 static enum MHD_Result answer_requests(struct call *call)
 {
     const struct page_data *data = call->routes->data;
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     struct request **requests = NULL;
     size_t count = 0;
     int r = data->requests(data->context, call->query.seconds, call->query.max, call->query.which, &requests, &count);
@@ -249,7 +248,7 @@ static enum MHD_Result answer_requests(struct call *call)
 static enum MHD_Result answer_routes(struct call *call)
 {
     const struct page_data *data = call->routes->data;
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     _cleanup_free_ struct request_route *list = NULL;
     size_t count = 0;
     int r = data->routes(data->context, call->query.seconds, &list, &count);
@@ -266,7 +265,7 @@ static enum MHD_Result answer_routes(struct call *call)
 static enum MHD_Result answer_events(struct call *call)
 {
     const struct page_data *data = call->routes->data;
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     put_coverage(call, COVERAGE_EVENTS, "events", &body);
     buf_putc(&body, '[');
     int r = data->events(data->context, call->query.seconds, call->query.max, &body);
@@ -332,7 +331,7 @@ static void format_file_name(const struct query *q, const char *what, const char
 
 static enum MHD_Result answer_profile(struct call *call)
 {
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     const struct query *q = &call->query;
     const struct exporter *exporter = exporter_by_name(q->format);
     char name[128];
@@ -370,7 +369,7 @@ static enum MHD_Result answer_heatmap(struct call *call)
     uint64_t from_ns, to_ns;
     query_time_range(&call->query, &from_ns, &to_ns);
     _cleanup_(heatmap_freep) struct heatmap *heatmap = NULL;
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     int r = data->heatmap(data->context, from_ns, to_ns, &filter, &heatmap);
     if (r == 0)
         r = heatmap_json_write(heatmap, &body);
@@ -394,7 +393,7 @@ static int write_hotspots(struct call *call, struct buf *body)
 
 static enum MHD_Result answer_hotspots(struct call *call)
 {
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     if (!export_slot_take(call->routes))
         return reply_busy(call, "too many profiles are being written");
     int r = write_hotspots(call, &body);
@@ -441,7 +440,7 @@ static int write_comparison(struct call *call, const struct compare_format *form
 
 static enum MHD_Result answer_compare(struct call *call)
 {
-    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     const struct compare_format *format = compare_formats, *end = compare_formats + array_size(compare_formats);
     const char *why_not = NULL;
     char name[128];
