@@ -10,9 +10,11 @@ import subprocess
 
 import pytest
 from harness.machine import need_command
+from harness.paths import TOP
 from harness.processes import wait_for
 from test_access import FAST, LINE, TOKEN, write
 from test_http import FAKE_PAGE, Server
+from test_io_prometheus import Prometheus
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +114,23 @@ def test_subcommands_verify_the_certificate(files, sonde):
             refused = ask(f"https://localhost:{s.port}", **unknown)
             assert refused.returncode == 1 and "in the environment variable SONDE_CA_FILE" in refused.stderr and not refused.stdout
         assert f"its address is https://127.0.0.1:{s.port}" in ask(f"127.0.0.1:{s.port}").stderr
+    finally:
+        assert s.stop() == 0
+
+
+@pytest.mark.peer
+def test_prometheus_scrapes_with_the_documented_entry_for_other_machines(files, run, tmp_path):
+    entry = re.search(r"^```yaml\n(scrape_configs:\n  - job_name: sonde\n    scheme: https.*?)^```$", (TOP / "docs/operate.md").read_text(), re.M | re.S)[1]
+    s = Server(PAGE_CERTIFICATE=str(files.certificate), PAGE_KEY=str(files.key), PAGE_TOKENS=str(write(tmp_path / "tokens", LINE)))
+    try:
+        config = entry.replace("/etc/prometheus/sonde-token", str(write(tmp_path / "token", TOKEN))).replace("/etc/prometheus/sonde-ca.crt", str(files.certificate))
+        config = config.replace("node-7:7070", f"localhost:{s.port}").replace("scheme: https", "scheme: https\n    scrape_interval: 1s")
+        (tmp_path / "check.yml").write_text(config)
+        done = subprocess.run([need_command("promtool"), "check", "config", tmp_path / "check.yml"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        prometheus = Prometheus(run, tmp_path, config)
+        wait_for(prometheus.is_ready, what="the first scrape")
+        wait_for(lambda: prometheus.query('sonde_self_samples_total{job="sonde"}'), what="a metric")
     finally:
         assert s.stop() == 0
 
