@@ -133,14 +133,27 @@ static void put_cost(const struct agent_state *state, char *out, size_t size)
                  state->lost_samples);
 }
 
+/* NULL: there is no agent. */
+static const char *why_no_state(int error)
+{
+    return error == -EACCES         ? "wants a token (environment variable SONDE_TOKEN)"
+           : error == -EKEYREJECTED ? "has a certificate that cannot be verified (environment variable SONDE_CA_FILE)"
+           : error == -ECONNRESET   ? "does not speak HTTP; with page.tls_certificate its address begins with https://"
+           : error == -ETIMEDOUT    ? "does not answer within ten seconds"
+                                    : NULL;
+}
+
 /* The agent at this address, and what it has reduced to keep to its CPU limit. */
 static struct fact fact_agent(const char *address)
 {
     static struct agent_state state; /* keeps the text of `cost` */
     struct fact f = {.name = "running agent", .good = true};
     char cost[128];
-    if (agent_client_state(address, &state) < 0) {
-        snprintf(f.value, sizeof(f.value), "none at %.100s", address);
+    const int r = agent_client_state(address, &state);
+    const char *why = why_no_state(r);
+    if (r < 0) {
+        snprintf(f.value, sizeof(f.value), "%s%.100s%s%s", why ? "" : "none at ", address, why ? " " : "",
+                 why ? why : "");
         return f;
     }
     f.good = !state.reduced[0];
@@ -298,9 +311,11 @@ static int run_doctor(int argc, char **argv)
     uname(&uts);
     config_defaults(&of_file);
     (void)config_load(&of_file, CONFIG_PATH, error); /* fact_receiver reports the error; the defaults remain */
+    char listen[sizeof(of_file.page_listen) + 8];
+    snprintf(listen, sizeof(listen), "%s%s", of_file.page_tls_certificate[0] ? "https://" : "", of_file.page_listen);
     if (!address)
         address = agent_address_of(config_is_given(of_file.page_socket) ? of_file.page_socket : NULL,
-                                   config_is_given(of_file.page_listen) ? of_file.page_listen : NULL);
+                                   config_is_given(of_file.page_listen) ? listen : NULL);
     size_t fact_count = collect_facts(address, facts, array_size(facts));
     config_defaults(&config);
     config_enable_signals(&config, true); /* also try the features that are disabled by default */

@@ -147,6 +147,10 @@ def test_agent_reloads_its_certificate_and_says_what_travels_in_clear_text(agent
     port = int(re.search(r"https://0\.0\.0\.0:(\d+)/", started.running.out)[1])
     status, body = get(connect(port, files.certificate), "/api/v1/status", {"Authorization": f"Bearer {TOKEN}"})
     assert status == 200 and json.loads(body)["host"] and get(connect(port, files.certificate), "/api/v1/status")[0] == 401
+    doctor = subprocess.run([sonde, "doctor", "--json", "--agent", f"https://localhost:{port}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90,
+                            env={**os.environ, "SONDE_CA_FILE": str(files.certificate)})
+    (fact,) = [fact["value"] for fact in json.loads(doctor.stdout)["facts"] if fact["name"] == "running agent"]
+    assert fact == f"https://localhost:{port} wants a token (environment variable SONDE_TOKEN)"
     write(config, f"page:\n  tls_certificate: {files.made}/two.crt\n  tls_key: {files.made}/two.key\n  token_file: {tokens}\n")
     os.kill(started.pid, signal.SIGHUP)
     wait_for(lambda: "configuration reloaded; changed: page.tls_certificate, page.tls_key" in started.running.error, 30, "the reload")
