@@ -117,16 +117,11 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-static struct reader *reader_of(struct MHD_Connection *connection)
-{
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
 static void on_completed(void *context, struct MHD_Connection *connection, void **request,
                          enum MHD_RequestTerminationCode why)
 {
     struct door *d = context;
-    struct reader *reader = reader_of(connection);
+    struct reader *reader = http_reader(connection);
     (void)request;
     if (reader && why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
         reader_stalled(d->o.readers, reader);
@@ -145,8 +140,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)upload;
     if (!*request) {
         *request = d;
-        if (reader_of(connection))
-            reader_asked(d->o.readers, reader_of(connection));
+        if (http_reader(connection))
+            reader_asked(d->o.readers, http_reader(connection));
         return check_request(d, connection, url, method, &refused);
     }
     if (*upload_size)

@@ -149,6 +149,11 @@ enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned stat
     return http_reply_buf(connection, &reply, &body);
 }
 
+struct reader *http_reader(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
 const char *http_header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);

@@ -38,6 +38,9 @@ struct MHD_Response *http_response_new(const struct http_reply *reply, struct bu
 enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The connection among the page's; NULL: it is about to be closed. */
+struct reader *http_reader(struct MHD_Connection *connection);
+
 /* Value of a request header, borrowed for the duration of the request; NULL: absent. */
 const char *http_header(struct MHD_Connection *connection, const char *name);
 /* Whether a comma-separated header contains `token`, not counting entries with q=0. */

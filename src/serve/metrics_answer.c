@@ -55,13 +55,13 @@ static int write_metrics(const struct metrics_answer *m, bool openmetrics, struc
     return r < 0 ? r : openmetrics_write(set, openmetrics, body);
 }
 
-static int make(struct metrics_answer *m, bool openmetrics)
+static int make(struct metrics_answer *m, const struct reader *reader, bool openmetrics)
 {
     _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
     const struct http_reply reply = {
         .status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics), .readers = m->readers};
     forget(m);
-    if (!readers_may_answer(m->readers))
+    if (!readers_may_answer(m->readers, reader))
         return -EBUSY;
     int r = write_metrics(m, openmetrics, &body);
     if (r < 0)
@@ -77,7 +77,7 @@ int metrics_answer_send(struct metrics_answer *m, struct MHD_Connection *connect
 {
     pthread_mutex_lock(&m->lock);
     const bool is_kept = m->response && m->openmetrics == openmetrics && clock_monotonic_ns() - m->made_ns < KEPT_NS;
-    const int r = is_kept ? 0 : make(m, openmetrics);
+    const int r = is_kept ? 0 : make(m, http_reader(connection), openmetrics);
     if (r == 0)
         *ret = MHD_queue_response(connection, MHD_HTTP_OK, m->response);
     pthread_mutex_unlock(&m->lock);

@@ -18,6 +18,7 @@
 #define ANSWERS_BYTES ((uint64_t)16 << 20)
 #define SECOND_NS     1000000000ull
 #define SLOW_NS       (10 * SECOND_NS)
+#define FREE_NS       SECOND_NS
 #define REQUEST_NS    (30 * SECOND_NS)
 #define REPLY_NS      (60 * SECOND_NS)
 #define BACKLOG       128
@@ -148,6 +149,7 @@ int page_start(const struct page_options *options, const struct page_data *data,
                                             .request_ns = options->request_ns ?: REQUEST_NS,
                                             .reply_ns = options->reply_ns ?: REPLY_NS,
                                             .slow_ns = SLOW_NS,
+                                            .free_ns = FREE_NS,
                                             .now_ns = clock_monotonic_ns,
                                             .hold = data->hold,
                                             .ended = data->connection_ended,

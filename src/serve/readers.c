@@ -1,6 +1,8 @@
 /* The connections and replies of the page; see readers.h. */
 #include "serve/readers.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,6 +25,7 @@ struct reader {
 struct readers {
     struct readers_options o;
     pthread_mutex_t lock;
+    pthread_cond_t freed; /* memory of a reply */
     struct reader all[READERS_MAX + READERS_SPARE];
     size_t open;
     uint64_t bytes;
@@ -35,6 +38,7 @@ int readers_new(const struct readers_options *options, struct readers **ret)
         return -ENOMEM;
     r->o = *options;
     pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->freed, NULL);
     *ret = r;
     return 0;
 }
@@ -43,6 +47,7 @@ void readers_free(struct readers *r)
 {
     if (!r)
         return;
+    pthread_cond_destroy(&r->freed);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }
@@ -66,12 +71,15 @@ static void close_reader(struct readers *r, struct reader *reader, enum connecti
     r->o.ended(r->o.context, end);
 }
 
-static void close_overdue(struct readers *r, enum reader_state state, uint64_t after_ns, enum connection_end end)
+/* False: there was none. */
+static bool close_overdue(struct readers *r, enum reader_state state, uint64_t after_ns, enum connection_end end)
 {
     const uint64_t now_ns = r->o.now_ns();
+    const size_t before = r->open;
     for (size_t i = 0; i < array_size(r->all); i++)
         if (r->all[i].state == state && now_ns - r->all[i].since_ns > after_ns)
             close_reader(r, &r->all[i], end);
+    return r->open < before;
 }
 
 static size_t count_of_origin(const struct readers *r, uint64_t origin)
@@ -171,12 +179,44 @@ void readers_tick(struct readers *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-bool readers_may_answer(struct readers *r)
+static size_t count_answered(const struct readers *r, uint64_t origin)
 {
+    size_t count = 0;
+    for (size_t i = 0; i < array_size(r->all); i++)
+        count += r->all[i].state == READER_IS_ANSWERED && r->all[i].origin == origin;
+    return count;
+}
+
+/* Ends the longest reply to the client with most of them. False: no client has more than `origin`. */
+static bool close_one_of_more(struct readers *r, uint64_t origin)
+{
+    struct reader *closed = NULL;
+    size_t most = count_answered(r, origin);
+    for (size_t i = 0; i < array_size(r->all); i++) {
+        struct reader *reader = &r->all[i];
+        const size_t count = reader->state == READER_IS_ANSWERED ? count_answered(r, reader->origin) : 0;
+        if (count > most || (closed && count == most && reader->since_ns < closed->since_ns)) {
+            closed = reader;
+            most = count;
+        }
+    }
+    if (closed)
+        close_reader(r, closed, CONNECTION_END_SLOW_READER);
+    return closed;
+}
+
+bool readers_may_answer(struct readers *r, const struct reader *reader)
+{
+    const struct timespec until = clock_timespec_of(clock_monotonic_ns() + r->o.free_ns);
     pthread_mutex_lock(&r->lock);
+    bool is_freed = r->bytes >= r->o.answers_max_bytes &&
+                    close_overdue(r, READER_IS_ANSWERED, r->o.slow_ns, CONNECTION_END_SLOW_READER);
+    while (r->bytes >= r->o.answers_max_bytes) {
+        is_freed = close_one_of_more(r, reader->origin) || is_freed;
+        if (!is_freed || pthread_cond_clockwait(&r->freed, &r->lock, CLOCK_MONOTONIC, &until) != 0)
+            break;
+    }
     const bool may = r->bytes < r->o.answers_max_bytes;
-    if (!may)
-        close_overdue(r, READER_IS_ANSWERED, r->o.slow_ns, CONNECTION_END_SLOW_READER);
     pthread_mutex_unlock(&r->lock);
     return may;
 }
@@ -185,6 +225,8 @@ void readers_hold(struct readers *r, int64_t bytes)
 {
     pthread_mutex_lock(&r->lock);
     r->bytes += (uint64_t)bytes;
+    if (bytes < 0)
+        pthread_cond_broadcast(&r->freed);
     pthread_mutex_unlock(&r->lock);
     r->o.hold(r->o.context, bytes);
 }

@@ -26,6 +26,7 @@ struct readers_options {
     uint64_t request_ns;        /* from the connection, or the end of its last reply, to the end of a request */
     uint64_t reply_ns;          /* from the end of a request to the end of its reply */
     uint64_t slow_ns;           /* a reply that takes longer is ended when another one needs its memory */
+    uint64_t free_ns;           /* how long a new reply waits for that memory */
     uint64_t (*now_ns)(void);
     void (*hold)(void *context, int64_t bytes);            /* told of each reply that begins (> 0) and ends (< 0) */
     void (*ended)(void *context, enum connection_end end); /* told of each connection that is closed; must not block */
@@ -50,7 +51,9 @@ void reader_stalled(struct readers *r, struct reader *reader);
 /* Closes the connections whose time is over. To be called once a second. */
 void readers_tick(struct readers *r);
 
-/* Whether another reply may begin. If not, those that take long are ended, so that there is room soon. */
-bool readers_may_answer(struct readers *r);
+/* Whether a reply to this connection may begin. Where replies take all memory that there is for them, those that take
+ * long are ended first, then the longest ones of clients to which more replies are under way than to this one; their
+ * memory is waited for. */
+bool readers_may_answer(struct readers *r, const struct reader *reader);
 /* A reply of this size is under way, or has ended (< 0). */
 void readers_hold(struct readers *r, int64_t bytes);

@@ -530,7 +530,7 @@ enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connectio
             check.error = query_check(&call.query, routes[i].needed, check.why, sizeof(check.why));
         if (check.error < 0)
             return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "%s", check.why);
-        if (routes[i].is_large && !readers_may_answer(r->readers))
+        if (routes[i].is_large && !readers_may_answer(r->readers, http_reader(connection)))
             return reply_busy(&call, TOO_MANY_ANSWERS);
         return routes[i].answer(&call);
     }

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from harness.over_socket import OverSocket, get
 from harness.paths import BUILD
 from harness.processes import resident_bytes, wait_for
 
@@ -402,6 +403,23 @@ def test_clients_that_wait_for_profiles_keep_nobody_out(tmp_path):
         (tmp_path / "blocked").unlink()
         for client in clients:
             client.close()
+        assert s.stop() == 0
+
+
+def test_memory_of_slow_readers_is_freed_for_another_client(tmp_path):
+    """Three answers of 7 MB take all memory for answers. A client at the socket, to which no answer is under way, does not wait until they count as slow."""
+    s, readers = Server("large", PAGE_SOCKET=str(tmp_path / "socket")), []
+    try:
+        for accept in ("text/plain", "application/openmetrics-text", "text/plain"):  # so that none shares the one before
+            reader = socket.create_connection(("127.0.0.1", s.port), timeout=30)
+            reader.sendall(f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{s.port}\r\nAccept: {accept}\r\n\r\n".encode())
+            assert reader.recv(12) == b"HTTP/1.1 200"
+            readers.append(reader)
+        assert s.ask("/api/v1/heatmap")[0] == 503
+        assert get(OverSocket(tmp_path / "socket"), "/api/v1/heatmap")[0] == 200
+    finally:
+        for reader in readers:
+            reader.close()
         assert s.stop() == 0
 
 

@@ -2,6 +2,7 @@
 #include "serve/readers.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -149,23 +150,77 @@ static void test_answers_have_a_limit_and_slow_ones_are_ended_for_the_next(void 
     struct readers *r = new_readers();
     struct client slow = connect_client(r), fast = connect_client(r);
     (void)state;
-    assert_true(readers_may_answer(r)); /* one answer may be larger than the limit */
+    assert_true(readers_may_answer(r, slow.reader)); /* one answer may be larger than the limit */
     reader_asked(r, slow.reader);
     readers_hold(r, ANSWERS_MAX + 1);
     now_ns += SLOW_NS;
     reader_asked(r, fast.reader);
-    assert_false(readers_may_answer(r));
+    assert_false(readers_may_answer(r, fast.reader));
     assert_false(is_closed(&slow));
     now_ns++;
-    assert_false(readers_may_answer(r)); /* its memory is freed later */
+    assert_false(readers_may_answer(r, fast.reader)); /* its memory is freed later */
     assert_true(is_closed(&slow));
     assert_false(is_closed(&fast));
     assert_int_equal(held, ANSWERS_MAX + 1);
     readers_hold(r, -(ANSWERS_MAX + 1));
-    assert_true(readers_may_answer(r));
+    assert_true(readers_may_answer(r, fast.reader));
     assert_int_equal(held, 0);
     disconnect(r, &slow);
     disconnect(r, &fast);
+    readers_free(r);
+}
+
+static void test_answers_to_the_client_with_most_are_ended_for_another_client(void **state)
+{
+    struct readers *r = new_readers();
+    struct client greedy[3], other = connect_client(r);
+    (void)state;
+    for (size_t i = 0; i < array_size(greedy); i++) {
+        greedy[i] = connect_from(r, 7);
+        reader_asked(r, greedy[i].reader);
+    }
+    readers_hold(r, ANSWERS_MAX);
+    assert_false(readers_may_answer(r, greedy[1].reader)); /* its own client has most */
+    reader_asked(r, other.reader);
+    assert_false(readers_may_answer(r, other.reader)); /* nobody frees the memory here */
+    for (size_t i = 0; i < array_size(greedy); i++)
+        assert_int_equal(is_closed(&greedy[i]), i == 0);
+    assert_int_equal(ended[CONNECTION_END_SLOW_READER], 1);
+    readers_hold(r, -ANSWERS_MAX);
+    assert_true(readers_may_answer(r, other.reader));
+    for (size_t i = 0; i < array_size(greedy); i++)
+        disconnect(r, &greedy[i]);
+    disconnect(r, &other);
+    readers_free(r);
+}
+
+static void *free_memory(void *context)
+{
+    readers_hold(context, -ANSWERS_MAX);
+    return NULL;
+}
+
+static void test_memory_that_is_being_freed_is_waited_for(void **state)
+{
+    struct readers *r;
+    pthread_t thread;
+    const struct readers_options options = {.answers_max_bytes = ANSWERS_MAX,
+                                            .slow_ns = SLOW_NS,
+                                            .free_ns = 60000000000,
+                                            .now_ns = read_clock,
+                                            .hold = hold,
+                                            .ended = count_end};
+    (void)state;
+    assert_int_equal(readers_new(&options, &r), 0);
+    struct client slow = connect_client(r), other = connect_client(r);
+    reader_asked(r, slow.reader);
+    readers_hold(r, ANSWERS_MAX);
+    now_ns += SLOW_NS + 1;
+    assert_int_equal(pthread_create(&thread, NULL, free_memory, r), 0);
+    assert_true(readers_may_answer(r, other.reader));
+    pthread_join(thread, NULL);
+    disconnect(r, &slow);
+    disconnect(r, &other);
     readers_free(r);
 }
 
@@ -251,6 +306,8 @@ int main(void)
         cmocka_unit_test(test_if_nobody_waits_the_slowest_reader_is_closed),
         cmocka_unit_test(test_closed_connections_that_are_not_removed_yet_have_places_of_their_own),
         cmocka_unit_test(test_answers_have_a_limit_and_slow_ones_are_ended_for_the_next),
+        cmocka_unit_test(test_answers_to_the_client_with_most_are_ended_for_another_client),
+        cmocka_unit_test(test_memory_that_is_being_freed_is_waited_for),
         cmocka_unit_test(test_a_client_with_its_share_of_connections_loses_one_of_its_own),
         cmocka_unit_test(test_where_all_are_taken_the_client_that_has_most_loses_one),
         cmocka_unit_test(test_requests_and_replies_have_a_deadline),
