@@ -222,6 +222,8 @@ static __always_inline void end_connection(struct request_connection *c, struct 
 {
     __u64 socket = number_of(sk);
     __u32 end_seq;
+    if (c->is_http2)
+        http2_close(c, now);
     if (!is_missing_any(c, sk, &end_seq) || !set_aside(c->number, socket, end_seq, now)) {
         forget(c, sk, now);
         return;

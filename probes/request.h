@@ -1,9 +1,13 @@
-/* The record of one served request, written by request.bpf.c when the next one begins on its connection, when the
- * connection ends, or when nothing more was sent for a while; and the counters that it keeps for all requests,
- * including those without a record. What the time of a request was spent on is in the flight recorder
+/* The record of one served request. Of HTTP/1 it is written by request.bpf.c when the next one begins on its
+ * connection, when the connection ends, or when nothing more was sent for a while; and the counters that it keeps for
+ * all requests, including those without a record. What the time of a request was spent on is in the flight recorder
  * (recorder/recorder.h).
  *
- * A reply may continue after its record was sent (a stream). A later record with the same `id` then replaces it. */
+ * Of HTTP/2, each stream is a request: the source writes its record when the stream has ended, from what
+ * request.bpf.c copies of its frames (request/http2.h).
+ *
+ * A reply of HTTP/1 may continue after its record was sent (a stream). A later record with the same `id` then replaces
+ * it. */
 #pragma once
 
 #include "probes/common/record.h"
@@ -59,6 +63,13 @@ static inline __u32 request_name_pid(__u64 name)
 #define REQUEST_NO_REPLY   2 /* the connection was closed before any reply */
 #define REQUEST_NOTABLE    4 /* slow for its process, or failed: it has a record without the sample, too */
 
+enum request_protocol { REQUEST_HTTP1, REQUEST_HTTP2, REQUEST_GRPC };
+
+/* Of calls of gRPC: its status codes, 0 to 16, are added to this; 99: the call ended with a status that is not known.
+ */
+#define REQUEST_GRPC_STATUS  1000
+#define REQUEST_GRPC_UNKNOWN 1099
+
 struct request_record {
     struct record_header h; /* time_ns: when the last byte of the reply seen so far had been sent; tid: of the thread
                                that read its first byte */
@@ -72,18 +83,19 @@ struct request_record {
     __u64 cgroup_id;
     struct link_ids link; /* the trace that the thread worked for meanwhile, if it was one and the thread was with this
                              request alone; zeros: none, or not known */
-    __u16 status;         /* 0: none seen */
+    __u16 status;         /* of HTTP, or REQUEST_GRPC_STATUS + the status of a gRPC call; 0: none seen */
     __u16 peer_port;
     __u8 peer_family;
     __u8 flags; /* REQUEST_PIPELINED ... */
     __u8 line_bytes;
-    __u8 reserved;
+    __u8 protocol; /* enum request_protocol */
     __u8 peer_address[16];
     __u32 weight; /* in the sample, as one of so many requests of its process; 0: not in it: it is slow, or failed */
     __u16 local_port; /* that the server listens on; 0: not known */
     __u16 reserved2;
     char comm[16];
-    char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
+    char line[REQUEST_LINE_BYTES]; /* the first bytes of the request. Of HTTP/2 the same in other words: "POST /path
+                                      HTTP/2", and of a gRPC call "... HTTP/2 model" if its model is known */
 };
 _Static_assert(sizeof(struct request_record) == 24 + 64 + sizeof(struct link_ids) + 48 + REQUEST_LINE_BYTES,
                "record format");
@@ -91,7 +103,7 @@ _Static_assert(sizeof(struct request_record) == 24 + 64 + sizeof(struct link_ids
 /* Whether what a record says of its sizes is true. Reads nothing beyond size_bytes. */
 static inline int request_record_is_sound(const struct request_record *r)
 {
-    return r->h.size_bytes == sizeof(*r) && r->line_bytes <= REQUEST_LINE_BYTES;
+    return r->h.size_bytes == sizeof(*r) && r->line_bytes <= REQUEST_LINE_BYTES && r->protocol <= REQUEST_GRPC;
 }
 
 /* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10),
@@ -125,13 +137,13 @@ struct request_opaque {
     __u64 received, sent; /* bytes */
     __u32 connections;    /* whose first bytes were read */
     __u32 reads;
-    __u32 tls_reads;   /* of the reads, those that begin as a TLS record does, */
-    __u32 http2_reads; /* and those that begin with HTTP/2's preface */
-    __u32 pid;         /* of the process that read last */
+    __u32 tls_reads; /* of the reads, those that begin as a TLS record does */
+    __u32 pid;       /* of the process that read last */
     __u16 port;
     __u16 reserved;
+    __u32 reserved2;
     char comm[16]; /* of the process */
-    __u64 reserved2;
+    __u64 reserved3;
 };
 _Static_assert(sizeof(struct request_opaque) == 64, "a line of cache");
 

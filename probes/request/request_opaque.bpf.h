@@ -1,8 +1,8 @@
-/* Traffic that cannot be read as HTTP/1: bytes of connections that servers accepted, by listening port and program.
+/* Traffic that cannot be read as HTTP: bytes of connections that servers accepted, by listening port and program.
  * Part of request.bpf.c.
  *
  * Counted where a read finds no request on a connection without an earlier request. Sent bytes count only where bytes
- * were read: a server of HTTP/1 has no entry. */
+ * were read: a server of HTTP has no entry. */
 #pragma once
 
 #include "probes/request/request_http.bpf.h"
@@ -109,12 +109,6 @@ static __always_inline bool is_tls_record(__u64 head, __u32 known)
     return known >= 3 && type >= 20 && type <= 23 && (__u8)(head >> 8) == 3 && minor <= 4;
 }
 
-/* "PRI * HTTP/2.0" */
-static __always_inline bool is_http2_preface(__u64 head, __u32 known)
-{
-    return known == 8 && head == BYTES8('P', 'R', 'I', ' ', '*', ' ', 'H', 'T');
-}
-
 /* `bytes` were just read: are they the first of the connection? The end of a stream counts as one more. */
 static __always_inline bool is_first_read(struct sock *sk, __u32 bytes)
 {
@@ -154,8 +148,6 @@ static __always_inline void opaque_received(struct sock *sk, __u64 head, __u32 k
     __sync_fetch_and_add(&o->reads, 1);
     if (is_tls_record(head, known))
         __sync_fetch_and_add(&o->tls_reads, 1);
-    else if (is_http2_preface(head, known))
-        __sync_fetch_and_add(&o->http2_reads, 1);
     if (is_first_read(sk, bytes))
         __sync_fetch_and_add(&o->connections, 1);
     o->pid = pid;

@@ -1,18 +1,12 @@
 /* From a request that was served to its place in the counters and, if it was slow, to a record on the ring. Part of
  * request.bpf.c.
  *
- * No server is so fast that the ring would drown: a process has a budget of records a second. Which requests get one is
- * decided by a threshold that follows the traffic; and whatever is an eighth slower than all before it in the same
- * second always gets one, so that the slowest (to within that eighth) are there whatever the threshold was. So do some
- * that failed, and a few that are chosen at random, whatever their duration: the usual durations come from them. The
- * others are counted. */
+ * No server is so fast that the ring would drown: a process has a budget of records a second (request_choice.h). */
 #pragma once
 
 #include "probes/common/sampling.bpf.h"
+#include "probes/request/request_choice.h"
 #include "probes/request/request_threads.bpf.h"
-
-#define WINDOW_SHIFT   30 /* 1.07 s */
-#define WINDOW_SAMPLES 8  /* at least half as many, and twice as many in a burst for each doubling of the rate */
 
 /* Without a branch: each would double what the verifier has to look at. */
 static __always_inline __u64 duration_bucket(__u64 ns)
@@ -29,68 +23,6 @@ static __always_inline __u64 duration_bucket(__u64 ns)
     STEP(1);
 #undef STEP
     return bucket;
-}
-
-/* A second is over: the threshold for the next. Never above what the slowest of the last second took. */
-static __always_inline void turn_window(struct request_process *p, __u64 window)
-{
-    __u64 passed = window - p->window, threshold = p->threshold_ns;
-    if (p->window_candidates > records_a_window)
-        threshold = threshold ? threshold + (p->window_candidates > 8 * records_a_window ? threshold : threshold >> 2)
-                              : p->window_longest_ns >> 4;
-    else if (p->window_candidates < records_a_window / 2)
-        threshold -= threshold >> 2;
-    __u64 highest = p->window_longest_ns - (p->window_longest_ns >> 3);
-    if (threshold > highest)
-        threshold = highest;
-    if (passed > 8 || threshold < 1024)
-        threshold = 0;
-    p->threshold_ns = threshold;
-    if (passed > 8)
-        p->sample_shift = 0;
-    else if (p->window_samples < WINDOW_SAMPLES / 2 && p->sample_shift)
-        p->sample_shift--;
-    p->window = window;
-    p->window_longest_ns = 0;
-    p->window_records = 0;
-    p->window_candidates = 0;
-    p->window_samples = 0;
-    p->window_failed = 0;
-}
-
-/* Does this one get a record? Those that failed have a budget of their own. */
-static __always_inline bool is_notable(struct request_process *p, __u64 duration_ns, __u16 status, __u64 now)
-{
-    __u64 window = now >> WINDOW_SHIFT;
-    if (window != p->window)
-        turn_window(p, window);
-    bool slow = duration_ns >= p->threshold_ns, slowest = false;
-    if (duration_ns > p->window_longest_ns + (p->window_longest_ns >> 3)) {
-        p->window_longest_ns = duration_ns;
-        slowest = true;
-    }
-    if (slow)
-        p->window_candidates++;
-    if (slowest || (slow && p->window_records < records_a_window)) {
-        p->window_records++;
-        return true;
-    }
-    if ((status && status < 500) || p->window_failed >= records_a_window / 4)
-        return false;
-    p->window_failed++;
-    return true;
-}
-
-/* Is this one in the sample? Returns how many requests it stands for; 0: it is not. Each is chosen with a probability
- * that depends on those before it only, and is 1 where they are few, so that sums by weight are right on average. */
-static __always_inline __u32 sample_weight(struct request_process *p, __u64 id)
-{
-    __u32 shift = p->sample_shift & 31, weight = 1U << shift;
-    if (sampling_random(id) & (weight - 1))
-        return 0;
-    if (++p->window_samples % WINDOW_SAMPLES == 0 && shift < 31)
-        p->sample_shift = shift + 1;
-    return weight;
 }
 
 static __always_inline void count(struct request_connection *c, struct request_process *p)
@@ -157,12 +89,13 @@ static __always_inline bool is_to_be_recorded(struct request_connection *c, stru
     __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
     if (!c->r.line_bytes && !(c->r.flags & REQUEST_PIPELINED)) /* another protocol since */
         return false;
-    if (!(c->r.flags & REQUEST_NOTABLE) && is_notable(p, duration, c->r.status, now))
+    if (!(c->r.flags & REQUEST_NOTABLE) &&
+        request_is_notable(p, duration, !c->r.status || c->r.status >= 500, now, records_a_window))
         c->r.flags |= REQUEST_NOTABLE;
     if (recorded) /* it went on after its record */
         return duration >= recorded + (recorded >> 2) || (last && duration > recorded);
     if (first)
-        c->r.weight = sample_weight(p, c->r.id);
+        c->r.weight = request_sample_weight(p, sampling_random(c->r.id));
     if (c->r.flags & REQUEST_NOTABLE || c->r.weight) {
         if (!first)
             lose_not(REQUEST_LOSS_NOT_DETAILED);

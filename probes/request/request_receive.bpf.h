@@ -1,6 +1,7 @@
 /* Received bytes: a request, or more of one. Part of request.bpf.c. */
 #pragma once
 
+#include "probes/request/http2.bpf.h"
 #include "probes/request/request_flush.bpf.h"
 #include "probes/request/request_http.bpf.h"
 #include "probes/request/request_opaque.bpf.h"
@@ -58,15 +59,20 @@ static __always_inline int take_next(struct request_connection *c, const void *b
     return match;
 }
 
-/* Whether the bytes that were read can begin a request, on a socket without one so far. Most are not HTTP/1. */
-static __always_inline bool can_begin(struct sock *sk, const void *buffer, __u32 size, __u32 bytes, __u32 pid)
+/* What the bytes that were read can begin, on a socket without a request so far. */
+enum beginning { BEGINS_NOTHING, BEGINS_HTTP1, BEGINS_HTTP2, IS_HTTP2 };
+
+static __always_inline enum beginning find_beginning(struct sock *sk, const void *buffer, __u32 size, __u32 bytes,
+                                                     __u32 pid)
 {
     __u64 head;
     __u32 known = read_head(buffer, size, &head);
     if (known && match_method(head, known) != METHOD_NONE)
-        return true;
+        return BEGINS_HTTP1;
+    if (http2_can_begin(head, known, buffer, size, bytes) && is_accepted(sk))
+        return head == HTTP2_PREFACE ? BEGINS_HTTP2 : IS_HTTP2;
     opaque_received(sk, head, known, bytes, pid);
-    return false;
+    return BEGINS_NOTHING;
 }
 
 /* `found`: the socket's connection; NULL: none. `arrival_ns`: of the first byte; 0: not known. `now`: 0: not
@@ -83,11 +89,18 @@ static __always_inline void received(struct sock *sk, struct request_connection 
     const void *buffer = syscall_buffer(call, &size);
     if (bytes < size)
         size = bytes;
-    if (!found && (!can_begin(sk, buffer, size, bytes, pid_tgid >> 32) || !is_wanted(pid_tgid >> 32)))
+    const enum beginning begins = found ? BEGINS_HTTP1 : find_beginning(sk, buffer, size, bytes, pid_tgid >> 32);
+    if (!found && (begins == BEGINS_NOTHING || !is_wanted(pid_tgid >> 32)))
         return;
     struct request_connection *c = found ?: connection_make(sk, pid_tgid);
     if (!c)
         return;
+    if (begins == BEGINS_HTTP2 || begins == IS_HTTP2)
+        http2_open(c->number, number_of(sk), bytes, begins == BEGINS_HTTP2);
+    if (c->is_http2) {
+        http2_receive(c, sk, bytes, arrival_ns, now);
+        return;
+    }
     if (c->active && !c->replied) {
         take_more(c, buffer, size, bytes);
         return;
@@ -103,6 +116,10 @@ static __always_inline void received(struct sock *sk, struct request_connection 
         begin(c, pid_tgid, call->argument[0], arrival_ns, now);
         c->partial = match == METHOD_PART;
         c->r.bytes_in = bytes;
+    } else if (http2_can_begin(*(__u64 *)c->r.line, at_most(size, 8), buffer, size, bytes)) { /* after an upgrade */
+        http2_open(c->number, number_of(sk), bytes, *(__u64 *)c->r.line == HTTP2_PREFACE);
+        if (c->is_http2)
+            http2_receive(c, sk, bytes, arrival_ns, now);
     }
     connection_release(held);
 }

@@ -107,6 +107,10 @@ static __always_inline void sent(struct sock *sk, struct request_connection *c, 
     if (!c && !unfinished_until_ns)
         return;
     const struct request_syscall *call = syscall_known(known, &call_made);
+    if (c && c->is_http2) {
+        http2_send(c, sk, bytes, now);
+        return;
+    }
     if (!c)
         c = unfinished_of(sk, bytes, call);
     if (!c || !c->active || (c->replied && c->r.status == 101)) /* after it, another protocol */

@@ -20,7 +20,7 @@
 struct counter {
     char service[64];
     char method[16];
-    uint16_t class; /* status / 100 */
+    uint16_t class; /* request_status_class */
     uint64_t count;
 };
 
@@ -72,7 +72,7 @@ static struct counter *find_counter(struct requests *r, const char *service, con
 static void count_request(struct requests *r, const struct request *request)
 {
     char service[sizeof(r->counters[0].service)], method[sizeof(r->counters[0].method)];
-    uint16_t class = request->status / 100;
+    uint16_t class = request_status_class(request->status);
     snprintf(service, sizeof(service), "%s", request->service);
     snprintf(method, sizeof(method), "%s", request->method);
     struct counter *c = find_counter(r, service, method, class);

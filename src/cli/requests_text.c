@@ -20,6 +20,7 @@ static const char *duration_or_dash(uint64_t ns, bool is_estimate, char *out, si
 /* The failures of a route whose first cause is another one: "; fails: status 503 (~60 requests)". */
 static void put_failures(const struct request_route *r, struct buf *out)
 {
+    char status[REQUEST_STATUS_BYTES];
     bool is_first = true;
     for (size_t i = 1; i < r->cause_count && !r->causes[0].is_failed; i++) {
         const struct request_cause *c = &r->causes[i];
@@ -27,7 +28,7 @@ static void put_failures(const struct request_route *r, struct buf *out)
             continue;
         buf_puts(out, is_first ? "; fails: " : ", ");
         if (c->status)
-            buf_printf(out, "status %u", c->status);
+            buf_printf(out, "status %s", request_status_text(c->status, status));
         else
             buf_puts(out, "no reply");
         buf_printf(out, " (%s%.0f request%s)", c->group.is_estimate ? "~" : "", c->group.requests,
@@ -168,9 +169,11 @@ void requests_text_put_routes(const struct request_route *routes, size_t count, 
 /* "status 503", "no reply", "71 times the median". A request may be abnormal for both. */
 static void put_reason(const struct request *r, char *out, size_t size)
 {
+    char status[REQUEST_STATUS_BYTES];
     size_t used = 0;
     if (request_is_failed(r->status))
-        used = (size_t)(r->status ? snprintf(out, size, "status %u", r->status) : snprintf(out, size, "no reply"));
+        used = (size_t)(r->status ? snprintf(out, size, "status %s", request_status_text(r->status, status))
+                                  : snprintf(out, size, "no reply"));
     if (request_is_slow(r->duration_ns, &r->usual))
         snprintf(out + used, size - used, "%s%.0f times the median", used ? ", " : "",
                  (double)r->duration_ns / (double)(r->usual.p50_ns ? r->usual.p50_ns : 1));
@@ -178,9 +181,9 @@ static void put_reason(const struct request *r, char *out, size_t size)
 
 static void put_abnormal(const struct request *r, struct buf *out)
 {
-    char clock[CLOCK_TEXT_BYTES], duration[32], upstream[32], status[16] = "-", reason[64] = "";
+    char clock[CLOCK_TEXT_BYTES], duration[32], upstream[32], status[REQUEST_STATUS_BYTES] = "-", reason[64] = "";
     if (r->status)
-        snprintf(status, sizeof(status), "%u", r->status);
+        request_status_text(r->status, status);
     put_reason(r, reason, sizeof(reason));
     buf_printf(out, "%s.%03u  ", clock_time_of_day(r->start_unix_ns, clock),
                (unsigned)(r->start_unix_ns / 1000000u % 1000u));

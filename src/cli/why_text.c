@@ -76,20 +76,20 @@ static void put_service(const struct request *r, struct buf *out)
 
 static void put_head(size_t number, const struct request *r, struct buf *out)
 {
-    char duration[32], clock[CLOCK_TEXT_BYTES];
+    char duration[32], clock[CLOCK_TEXT_BYTES], status[REQUEST_STATUS_BYTES];
     buf_printf(out, "%zu. ", number);
     table_cell_put(out, r->method, 0);
     buf_putc(out, ' ');
     table_cell_put(out, r->route, 0);
     buf_printf(out, " took %s", units_format_duration(r->duration_ns, duration, sizeof(duration)));
     if (r->status)
-        buf_printf(out, ", status %u", r->status);
+        buf_printf(out, ", status %s", request_status_text(r->status, status));
     else
         buf_puts(out, ", no reply seen");
     buf_puts(out, "  (");
     put_service(r, out);
-    buf_printf(out, ", process %u, began %s.%03u)\n   Why: ", r->pid, clock_time_of_day(r->start_unix_ns, clock),
-               (unsigned)(r->start_unix_ns / 1000000u % 1000u));
+    buf_printf(out, ", %s, process %u, began %s.%03u)\n   Why: ", request_protocol_name(r->protocol), r->pid,
+               clock_time_of_day(r->start_unix_ns, clock), (unsigned)(r->start_unix_ns / 1000000u % 1000u));
     table_cell_put(out, r->cause, 0);
     buf_putc(out, '\n');
 }
@@ -150,7 +150,7 @@ static void put_group_head(const struct request *r, struct buf *out)
 
 static void put_group(size_t number, const struct request *r, bool stacks, struct buf *out)
 {
-    char duration[32], clock[CLOCK_TEXT_BYTES];
+    char duration[32], clock[CLOCK_TEXT_BYTES], status[REQUEST_STATUS_BYTES];
     buf_printf(out, "%zu. ", number);
     put_group_head(r, out);
     buf_puts(out, "\n   Cause: ");
@@ -158,7 +158,7 @@ static void put_group(size_t number, const struct request *r, bool stacks, struc
     buf_printf(out, "\n   Example: %s, %s", units_format_duration(r->duration_ns, duration, sizeof(duration)),
                r->status ? "status " : "no reply seen");
     if (r->status)
-        buf_printf(out, "%u", r->status);
+        buf_puts(out, request_status_text(r->status, status));
     buf_printf(out, ", process %u, began %s.%03u\n", r->pid, clock_time_of_day(r->start_unix_ns, clock),
                (unsigned)(r->start_unix_ns / 1000000u % 1000u));
     put_body(r, stacks, out);

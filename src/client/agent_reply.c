@@ -137,6 +137,25 @@ static struct request_group decode_group(const json_t *object)
 }
 
 /* Strings point into the JSON object until request_copy moves them into one allocation, which request_free frees. */
+static uint16_t decode_status(const json_t *object)
+{
+    const json_t *grpc = json_object_get(object, "grpc_status");
+    if (!grpc)
+        return (uint16_t)json_number(object, "status");
+    const json_int_t status = json_integer_value(grpc);
+    return json_is_integer(grpc) && status >= 0 && status < REQUEST_STATUS_GRPC_UNKNOWN - REQUEST_STATUS_GRPC
+               ? (uint16_t)(REQUEST_STATUS_GRPC + status)
+               : REQUEST_STATUS_GRPC_UNKNOWN;
+}
+
+static enum request_protocol_kind decode_protocol(const char *name)
+{
+    for (int i = 0; name && i < REQUEST_PROTOCOLS; i++)
+        if (strcmp(name, request_protocol_name(i)) == 0)
+            return i;
+    return REQUEST_PROTOCOL_HTTP1;
+}
+
 static struct request *decode_request(const json_t *object, struct buf *stacks)
 {
     const char *text[] = {
@@ -155,7 +174,8 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .duration_ns = json_number(object, "duration_ns"),
         .pid = (uint32_t)json_number(object, "pid"),
         .tid = (uint32_t)json_number(object, "tid"),
-        .status = (uint16_t)json_number(object, "status"),
+        .status = decode_status(object),
+        .protocol = decode_protocol(json_string_value(json_object_get(object, "protocol"))),
         .bytes_in = json_number(object, "bytes_in"),
         .bytes_out = json_number(object, "bytes_out"),
         .link = decode_link(object),
@@ -295,7 +315,7 @@ static void decode_causes(const json_t *array, struct request_route *ret)
             (struct request_cause){.group = decode_group(json_object_get(cause, "group")),
                                    .kind = part_kind(json_string_value(json_object_get(cause, "kind"))),
                                    .is_failed = status,
-                                   .status = (uint16_t)json_integer_value(status)};
+                                   .status = decode_status(cause)};
     }
 }
 

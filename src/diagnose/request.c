@@ -163,6 +163,21 @@ static void set_service(struct diagnosis *d, const struct request_names *names)
     r->unit = resource ? resource->systemd_unit : "";
 }
 
+_Static_assert((int)REQUEST_GRPC == REQUEST_PROTOCOL_GRPC && (int)REQUEST_HTTP2 == REQUEST_PROTOCOL_HTTP2 &&
+                   REQUEST_GRPC_STATUS == REQUEST_STATUS_GRPC && REQUEST_GRPC_UNKNOWN == REQUEST_STATUS_GRPC_UNKNOWN,
+               "the record's numbers are the model's");
+
+bool diagnose_route(const struct request_record *record, struct route *ret)
+{
+    if (record->protocol != REQUEST_HTTP1)
+        return route_parse_http2(record->line, record->line_bytes, record->protocol == REQUEST_GRPC, ret);
+    *ret = (struct route){0};
+    if (!(record->flags & REQUEST_PIPELINED) || record->line_bytes)
+        return route_parse(record->line, record->line_bytes, record->status != 0, ret);
+    snprintf(ret->path, sizeof(ret->path), "{pipelined}");
+    return true;
+}
+
 int diagnose_request(const struct request_record *record, const struct path_segments *path,
                      enum request_no_path no_path, const struct request_names *names, struct request **ret)
 {
@@ -174,9 +189,7 @@ int diagnose_request(const struct request_record *record, const struct path_segm
     int r;
     d->record = record;
     d->segments = path && path->count ? path : NULL;
-    if (record->flags & REQUEST_PIPELINED && record->line_bytes == 0)
-        snprintf(d->route.path, sizeof(d->route.path), "{pipelined}");
-    else if (!route_parse(record->line, record->line_bytes, record->status != 0, &d->route))
+    if (!diagnose_route(record, &d->route))
         return -EBADMSG;
     d->request = (struct request){
         .id = record->id,
@@ -188,6 +201,7 @@ int diagnose_request(const struct request_record *record, const struct path_segm
         .method = d->route.method,
         .route = d->route.path,
         .status = record->status,
+        .protocol = record->protocol,
         .bytes_in = record->bytes_in,
         .bytes_out = record->bytes_out,
         .link = {record->link.trace_id_high, record->link.trace_id_low, record->link.span_id},

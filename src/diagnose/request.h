@@ -28,6 +28,11 @@ enum request_no_path {
     REQUEST_NO_REASONS
 };
 
+struct route;
+
+/* Sets the method and the route of the request. False: it is not a request, although it looked like one at first. */
+bool diagnose_route(const struct request_record *record, struct route *ret);
+
 /* Creates the request; the caller owns *ret. `path`: its critical path, the source of its components. If it is NULL or
  * empty, the path is not known, for the reason `no_path`, and the request's time is unattributed. -EBADMSG: not HTTP,
  * although it looked like HTTP at first (the caller counts LOSS_DECODE); -ENOMEM. */

@@ -126,10 +126,11 @@ const char *request_cause_sentence(const struct request *r, char out[REQUEST_SEN
     if (r->constant.is_upstream || r->constant.part)
         return constant_sentence(r, out);
 
-    char place[REQUEST_PLACE_BYTES], status[32] = "";
+    char place[REQUEST_PLACE_BYTES], status[32] = "", number[REQUEST_STATUS_BYTES];
     const bool is_failed = request_is_failed(r->status);
     if (is_failed)
-        snprintf(status, sizeof(status), r->status ? "status %u" : "no reply", r->status);
+        snprintf(status, sizeof(status), "%s%s", r->status ? "status " : "no reply",
+                 r->status ? request_status_text(r->status, number) : "");
     if (is_failed && !request_is_slow(r->duration_ns, &r->usual)) {
         snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s", status, not_slow(r));
         return out;
@@ -145,9 +146,9 @@ const char *request_cause_sentence(const struct request *r, char out[REQUEST_SEN
 const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
     char in_all[32], in_part[32], usual[80] = "";
-    char start[48] = "";
+    char start[80] = "", status[REQUEST_STATUS_BYTES];
     if (request_is_failed(r->status) && r->status)
-        snprintf(start, sizeof(start), "status %u%s; ", r->status, not_slow(r));
+        snprintf(start, sizeof(start), "status %s%s; ", request_status_text(r->status, status), not_slow(r));
     else if (request_is_failed(r->status))
         snprintf(start, sizeof(start), "no reply was seen%s; ", not_slow(r));
     const enum request_part_kind top = top_kind(r);
@@ -180,12 +181,12 @@ static void put_code(const struct request *r, struct buf *out)
 const char *request_failure(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
     _cleanup_buf_ struct buf text = {.max_bytes = REQUEST_SENTENCE_BYTES};
-    char duration[32];
+    char duration[32], status[REQUEST_STATUS_BYTES];
     out[0] = '\0';
     if (!request_is_failed(r->status))
         return out;
     if (r->status)
-        buf_printf(&text, "process %u replied with status %u after %s", r->pid, r->status,
+        buf_printf(&text, "process %u replied with status %s after %s", r->pid, request_status_text(r->status, status),
                    units_format_duration(r->duration_ns, duration, sizeof(duration)));
     else
         buf_printf(&text, "the connection to process %u ended without a reply after %s", r->pid,

@@ -177,3 +177,55 @@ bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret
         memcpy(ret->path, "/", 2);
     return true;
 }
+
+static bool is_method_name(struct span s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if (!is_letter(s.data[i]) && !is_digit(s.data[i]) && !strchr("/._-", s.data[i]))
+            return false;
+    return s.size > 1 && s.data[0] == '/';
+}
+
+/* Models are few and named by the operator; but a client writes them. */
+static void append_model(struct route *r, struct span model)
+{
+    size_t at = strlen(r->path);
+    if (!model.size)
+        return;
+    append_path(r, &at, " ", 1);
+    if (is_identifier(model) && model.size >= SEGMENT_SECRET_MIN)
+        append_path(r, &at, "{id}", 4);
+    else
+        append_path(r, &at, model.data, model.size);
+}
+
+bool route_parse_http2(const char *line, size_t bytes, bool is_grpc, struct route *ret)
+{
+    struct span rest = {line, bytes};
+    memset(ret, 0, sizeof(*ret));
+    if (bytes > 2 && line[0] == '*' && line[1] == ' ') {
+        memcpy(ret->method, "*", 2);
+        rest = (struct span){line + 2, bytes - 2};
+    } else if (!parse_method(&rest, ret)) {
+        return false;
+    }
+    const char *space = memchr(rest.data, ' ', rest.size);
+    const struct span target = {rest.data, space ? (size_t)(space - rest.data) : rest.size};
+    rest = (struct span){rest.data + target.size, rest.size - target.size};
+    if (strcmp(ret->method, "CONNECT") == 0 && !is_grpc) {
+        memcpy(ret->path, "{authority}", 12);
+        return true;
+    }
+    if (target.size == 1 && target.data[0] == '*') {
+        memcpy(ret->path, "*", 2);
+    } else if (is_grpc && is_method_name(target)) {
+        size_t at = 0;
+        append_path(ret, &at, target.data, target.size);
+    } else {
+        normalise_path(ret, without_authority(target), space);
+    }
+    const size_t version = strlen(" HTTP/2 ");
+    if (is_grpc && rest.size > version)
+        append_model(ret, (struct span){rest.data + version, rest.size - version});
+    return true;
+}

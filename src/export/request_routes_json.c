@@ -40,11 +40,24 @@ void request_group_json_put(const struct request_group *group, struct buf *out)
                group->requests, group->lost_ns, group->time_ns, group->is_estimate ? "true" : "false");
 }
 
+void request_status_json_put(uint16_t status, struct buf *out)
+{
+    if (status < REQUEST_STATUS_GRPC) {
+        buf_printf(out, ",\"status\":%u", status);
+        return;
+    }
+    buf_puts(out, ",\"status\":200,\"grpc_status\":");
+    if (status == REQUEST_STATUS_GRPC_UNKNOWN)
+        buf_puts(out, "null");
+    else
+        buf_printf(out, "%u", status - REQUEST_STATUS_GRPC);
+}
+
 static void put_cause(const struct request_cause *c, struct buf *out)
 {
     buf_printf(out, "{\"kind\":\"%s\"", request_part_name(c->kind));
     if (c->is_failed)
-        buf_printf(out, ",\"status\":%u", c->status);
+        request_status_json_put(c->status, out);
     buf_puts(out, ",\"group\":");
     request_group_json_put(&c->group, out);
     buf_putc(out, '}');

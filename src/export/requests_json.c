@@ -59,7 +59,8 @@ static void put_request(struct buf *out, const struct request *r)
     put_text(out, "container_id", r->container_id);
     put_text(out, "method", r->method);
     put_text(out, "route", r->route);
-    buf_printf(out, ",\"status\":%u", r->status);
+    buf_printf(out, ",\"protocol\":\"%s\"", request_protocol_name(r->protocol));
+    request_status_json_put(r->status, out);
     put_text(out, "peer", r->peer);
     buf_printf(out, ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64, r->bytes_in, r->bytes_out);
     if (trace_link_is_set(&r->link)) {

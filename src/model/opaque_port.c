@@ -3,6 +3,6 @@
 
 const char *opaque_protocol_name(enum opaque_protocol protocol)
 {
-    static const char *const names[OPAQUE_PROTOCOLS] = {"unknown protocol", "TLS", "HTTP/2"};
+    static const char *const names[OPAQUE_PROTOCOLS] = {"unknown protocol", "TLS"};
     return names[protocol];
 }

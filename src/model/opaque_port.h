@@ -1,4 +1,4 @@
-/* Traffic that cannot be read as HTTP/1, on connections that servers of this node accepted. Plain data. */
+/* Traffic that cannot be read as HTTP, on connections that servers of this node accepted. Plain data. */
 #pragma once
 
 #include <stdint.h>
@@ -6,11 +6,10 @@
 enum opaque_protocol {
     OPAQUE_UNKNOWN, /* neither of the following: a database, HTTP/1 that is read by io_uring, ... */
     OPAQUE_TLS,
-    OPAQUE_HTTP2,
     OPAQUE_PROTOCOLS
 };
 
-/* "unknown protocol", "TLS", "HTTP/2" */
+/* "unknown protocol", "TLS" */
 const char *opaque_protocol_name(enum opaque_protocol protocol);
 
 /* The traffic since the last record of the same port, process and protocol. Strings are borrowed. */

@@ -168,9 +168,36 @@ uint64_t request_kind_ns(const struct request *r, enum request_part_kind kind)
     return sum_ns;
 }
 
+const char *request_protocol_name(enum request_protocol_kind protocol)
+{
+    static const char *const names[REQUEST_PROTOCOLS] = {"http/1", "http/2", "grpc"};
+    return names[protocol];
+}
+
+const char *request_status_text(uint16_t status, char out[REQUEST_STATUS_BYTES])
+{
+    static const char *const grpc[] = {
+        "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+        "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+        "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+        "DATA_LOSS", "UNAUTHENTICATED"};
+    if (status < REQUEST_STATUS_GRPC)
+        snprintf(out, REQUEST_STATUS_BYTES, "%u", status);
+    else if (status - REQUEST_STATUS_GRPC < (int)array_size(grpc))
+        snprintf(out, REQUEST_STATUS_BYTES, "%s", grpc[status - REQUEST_STATUS_GRPC]);
+    else
+        snprintf(out, REQUEST_STATUS_BYTES, "unknown");
+    return out;
+}
+
+uint16_t request_status_class(uint16_t status)
+{
+    return status < REQUEST_STATUS_GRPC ? status / 100 : request_is_failed(status) ? 5 : 2;
+}
+
 bool request_is_failed(uint16_t status)
 {
-    return status == 0 || status >= 500;
+    return status == 0 || (status >= 500 && status != REQUEST_STATUS_GRPC && status != REQUEST_STATUS_GRPC_UNKNOWN);
 }
 
 bool request_is_slow(uint64_t duration_ns, const struct request_usual *usual)

@@ -36,6 +36,21 @@ enum request_part_kind {
 /* The name of a kind, which must be below REQUEST_PART_COUNT. A static string. */
 const char *request_part_name(enum request_part_kind kind);
 
+enum request_protocol_kind { REQUEST_PROTOCOL_HTTP1, REQUEST_PROTOCOL_HTTP2, REQUEST_PROTOCOL_GRPC, REQUEST_PROTOCOLS };
+
+/* The name of a protocol, which must be below REQUEST_PROTOCOLS: "http/1", "http/2", "grpc". A static string. */
+const char *request_protocol_name(enum request_protocol_kind protocol);
+
+/* Statuses of HTTP are below this. The statuses of gRPC calls follow it: 0 (OK) to 16, and one for calls whose status
+ * is not known. */
+#define REQUEST_STATUS_GRPC         1000
+#define REQUEST_STATUS_GRPC_UNKNOWN 1099
+
+#define REQUEST_STATUS_BYTES        24
+
+/* "503", "UNAVAILABLE"; of a gRPC call without a known status "unknown". Returns `out`. */
+const char *request_status_text(uint16_t status, char out[REQUEST_STATUS_BYTES]);
+
 struct request_part {
     enum request_part_kind kind;
     uint64_t duration_ns;
@@ -125,7 +140,8 @@ struct request {
     const char *method; /* "GET" */
     const char *route;  /* path without its query, identifiers replaced: "/users/{id}" */
     const char *peer;   /* "127.0.0.1:4711" or "" */
-    uint16_t status;    /* 0: no reply seen */
+    uint16_t status;    /* of HTTP, or REQUEST_STATUS_GRPC and more; 0: no reply seen */
+    uint8_t protocol;   /* enum request_protocol_kind */
     uint64_t bytes_in, bytes_out;
     struct trace_link link; /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
     uint32_t weight;        /* of a random sample: how many requests of its process it stands for; 0: not in it */
@@ -192,8 +208,10 @@ bool request_is_slow(uint64_t duration_ns, const struct request_usual *usual);
 enum request_part_kind request_top_kind(const uint64_t kind_ns[REQUEST_PART_COUNT], uint64_t duration_ns,
                                         const struct request_usual *usual);
 
-/* A request is abnormal if it failed (status 5xx, no reply) or is slow. */
+/* A request is abnormal if it failed (status 5xx, a gRPC status that is not OK, no reply) or is slow. */
 bool request_is_failed(uint16_t status);
+/* The first digit of HTTP's status; of a gRPC call 5 if it failed, else 2. */
+uint16_t request_status_class(uint16_t status);
 static inline bool request_is_abnormal(const struct request *r)
 {
     return request_is_failed(r->status) || request_is_slow(r->duration_ns, &r->usual);

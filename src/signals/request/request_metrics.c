@@ -41,7 +41,7 @@ struct request_metrics {
     struct { /* the process counted at each place, as of the last sweep */
         uint64_t name;
         uint32_t service;
-    } places[REQUEST_PROCESSES_MAX];
+    } places[REQUEST_SOURCE_PROCESSES_MAX];
     struct service *services[SERVICES_MAX];
     size_t service_count;
 };
@@ -184,7 +184,7 @@ void request_metrics_write(struct request_metrics *m, struct metric_set *set)
         memcpy(m->services[i]->counts, m->services[i]->ended, sizeof(m->services[i]->counts));
         memcpy(m->services[i]->sum_ns, m->services[i]->ended_ns, sizeof(m->services[i]->sum_ns));
     }
-    for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
+    for (uint32_t place = 0; place < REQUEST_SOURCE_PROCESSES_MAX; place++) {
         struct request_process p;
         struct service *service = read_counters(m, place, &p);
         if (service)
@@ -200,7 +200,7 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
     if (now_ns - m->swept_ns < SWEEP_NS)
         return;
     m->swept_ns = now_ns;
-    for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
+    for (uint32_t place = 0; place < REQUEST_SOURCE_PROCESSES_MAX; place++) {
         struct request_process p;
         struct service *service = read_counters(m, place, &p);
         if (!service || now_ns < p.last_ns + SWEEP_NS || !has_ended(m->places[place].name))

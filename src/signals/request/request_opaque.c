@@ -53,8 +53,6 @@ void request_opaque_counts_free(struct request_opaque_counts *o)
 
 static enum opaque_protocol protocol_of(const struct request_opaque *counts)
 {
-    if (counts->http2_reads)
-        return OPAQUE_HTTP2;
     return (uint64_t)counts->tls_reads * READS_PER_TLS_RECORD > counts->reads ? OPAQUE_TLS : OPAQUE_UNKNOWN;
 }
 

@@ -1,6 +1,7 @@
 /* See route_slowest.h. */
 #include "signals/request/route_slowest.h"
 
+#include "diagnose/request.h"
 #include "diagnose/route.h"
 
 #include <linux/types.h>
@@ -24,7 +25,7 @@ uint64_t route_slowest_key(const struct request_record *record)
 {
     struct route route = {0};
     if (record->line_bytes)
-        (void)route_parse(record->line, record->line_bytes, record->status != 0, &route);
+        (void)diagnose_route(record, &route);
     uint64_t hash = hash_text(FNV_OFFSET, record->comm, sizeof(record->comm));
     hash = hash_text(hash, route.method, sizeof(route.method));
     return hash_text(hash, route.path, sizeof(route.path)) | 1;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/events/record_ring.h"
+#include "sources/request/http2/http2_drain.h"
 #include "sources/request/request_attach.h"
 #include "sources/run_timers.h"
 
@@ -25,11 +26,14 @@
 #include <string.h>
 #include <unistd.h>
 
+_Static_assert(REQUEST_SOURCE_PROCESSES_MAX == REQUEST_PROCESSES_MAX + HTTP2_PROCESSES_MAX, "places of both");
+
 #define FLUSH_PERIOD_NS 50000000 /* a drain may follow another one at once */
 
 struct request_source {
     struct request_bpf *bpf;
     struct record_ring ring;
+    struct http2_drain *http2;
     const struct shared_tables *tables;
     uint64_t flushed_ns;
 };
@@ -40,6 +44,7 @@ static void request_close(void *self)
     if (!s)
         return;
     record_ring_close(&s->ring);
+    http2_drain_free(s->http2);
     request_bpf__destroy(s->bpf);
     free(s);
 }
@@ -60,6 +65,10 @@ int request_source_open_on(const struct source_services *services, struct attach
         return r;
     s->tables = services->tables;
     r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.request_ring));
+    if (r < 0)
+        return r;
+    r = http2_drain_new(bpf_map__fd(s->bpf->maps.http2_ring), s->bpf->rodata->records_a_window, services->sampling_seed,
+                        &s->http2);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -98,17 +107,20 @@ static int request_stop(void *self)
 static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
 {
     struct request_source *s = self;
-    if (max == 0)
+    if (max < 2)
         return 0;
     ret_fds[0] = record_ring_poll_fd(&s->ring);
-    return 1;
+    ret_fds[1] = http2_drain_poll_fd(s->http2);
+    return 2;
 }
 
 static int request_drain(void *self, struct batch *batch)
 {
     struct request_source *s = self;
     const bool is_due = clock_monotonic_ns() >= s->flushed_ns + FLUSH_PERIOD_NS;
-    const int r = is_due ? flush(s) : 0;
+    int r = is_due ? flush(s) : 0;
+    if (r == 0)
+        r = http2_drain_run(s->http2, batch);
     if (r < 0)
         return r;
     return record_ring_drain(&s->ring, batch);
@@ -137,6 +149,7 @@ static void request_losses(void *self, struct losses *losses)
     losses->count[LOSS_REQUEST_NOT_DETAILED] += read_loss(s, REQUEST_LOSS_NOT_DETAILED);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     record_ring_losses(&s->ring, losses);
+    http2_drain_losses(s->http2, losses);
 }
 
 static uint64_t request_run_time_ns(void *self)
@@ -157,7 +170,7 @@ static void request_metrics_fill(void *self, struct metric_set *set)
 static size_t request_memory_bytes(void *self)
 {
     struct request_source *s = self;
-    size_t sum = 0;
+    size_t sum = http2_drain_bytes(s->http2);
     struct bpf_map *map;
     bpf_object__for_each_map(map, s->bpf->obj)
     {
@@ -182,13 +195,19 @@ static const struct source_level levels[] = {
 bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret)
 {
     struct request_source *s = request_source;
+    if (place >= REQUEST_PROCESSES_MAX)
+        return http2_drain_read_process(s->http2, place - REQUEST_PROCESSES_MAX, ret_name, ret);
     *ret_name = ((const volatile uint64_t *)s->bpf->bss->process_names)[place];
     return *ret_name && bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.processes), &place, ret) == 0;
 }
 
 void request_source_forget_process(void *request_source, uint32_t place)
 {
-    request_attach_forget_process(((struct request_source *)request_source)->bpf, place);
+    const struct request_source *s = request_source;
+    if (place >= REQUEST_PROCESSES_MAX)
+        http2_drain_forget_process(s->http2, place - REQUEST_PROCESSES_MAX);
+    else
+        request_attach_forget_process(s->bpf, place);
 }
 
 bool request_source_read_opaque(void *request_source, uint32_t place, uint64_t *ret_name, struct request_opaque *ret)
@@ -219,7 +238,7 @@ bool request_source_peer(void *request_source, uint64_t cookie, struct request_p
 
 const struct source source_request = {
     .name = "request",
-    .help = "HTTP/1 requests served, each with a latency breakdown",
+    .help = "HTTP and gRPC requests served, each with a latency breakdown",
     .open = request_open,
     .start = request_start,
     .stop = request_stop,

@@ -1,4 +1,5 @@
-/* HTTP requests: the source of signal "request". It has no options beyond the shared services. Pipeline thread only. */
+/* Requests over HTTP/1 and HTTP/2: the source of signal "request". It has no options beyond the shared services.
+ * Pipeline thread only. */
 #pragma once
 
 #include "sources/source.h"
@@ -9,7 +10,10 @@ struct request_process;
 struct request_peer;
 struct request_opaque;
 
-/* The counters of the process at this place (below REQUEST_PROCESSES_MAX; probes/request.h): `*ret_name` is its
+/* Places of processes: one process has one for its requests over HTTP/1, and another one for those over HTTP/2. */
+#define REQUEST_SOURCE_PROCESSES_MAX (1024 + 256)
+
+/* The counters of the process at this place (below REQUEST_SOURCE_PROCESSES_MAX): `*ret_name` is its
  * REQUEST_NAME_*, another one for each process. False: no process is counted there. */
 bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret);
 /* Resets the counters at this place, whose process has ended, and frees the place. */

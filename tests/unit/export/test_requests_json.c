@@ -61,13 +61,13 @@ static void test_two_requests(void **state)
     assert_string_equal(
         out.data,
         "[{\"start_time_unix_nano\":1763712000123456789,\"duration_ns\":30,\"service\":\"a\\\"\\u000a\\ufffd\",\"unit\":\"shop.service\",\"port\":8100,\"pid\":5,\"tid\":6,"
-        "\"container_id\":\"\",\"method\":\"GET\",\"route\":\"/x\",\"status\":200,\"peer\":\"1.2.3.4:5\",\"bytes_in\":1,"
+        "\"container_id\":\"\",\"method\":\"GET\",\"route\":\"/x\",\"protocol\":\"http/1\",\"status\":200,\"peer\":\"1.2.3.4:5\",\"bytes_in\":1,"
         "\"bytes_out\":2,\"usual_known\":7,\"group\":{\"requests\":3,\"lost_ns\":60,\"time_ns\":90,\"estimated\":true},\"group_cause\":\"g\",\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
         "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}],"
         "\"segments\":[{\"start_ns\":7,\"ns\":23,\"kind\":\"lock\",\"owner\":\"other\",\"evidence\":\"inferred\",\"pid\":8,"
         "\"tid\":9,\"thread\":\"a\\\"b\",\"process\":\"w :80\",\"detail\":\"held\",\"times\":[{\"kind\":\"lock\",\"ns\":20},{\"kind\":\"cpu\",\"ns\":3}]}]},\n"
         "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"unit\":\"\",\"port\":0,\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
-        "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"usual_known\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
+        "\"route\":\"\",\"protocol\":\"http/1\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"usual_known\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }
 
 /* Single requests are no groups. */

@@ -1,0 +1,41 @@
+/* The requests of HTTP/2 connections: puts streams together from the frames that request.bpf.c copies
+ * (probes/request/http2.h). A stream is one request: from the arrival of its HEADERS until the server has sent
+ * END_STREAM, a side has reset it, or the connection has ended. Pure: the same records give the same requests. Not
+ * thread-safe. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <linux/types.h>
+
+#include "probes/request/http2.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HTTP2_STREAMS_MAX 16384 /* at a time; further ones are lost */
+
+struct http2_requests;
+
+/* A request has ended. `process`: that served it (request_process_name). `r`: its record, without weight and flags of
+ * its choice; the callee may change it. */
+typedef void http2_ended(void *context, uint64_t process, struct request_record *r);
+
+/* What could not be put together so far. */
+struct http2_losses {
+    uint64_t streams;   /* found HTTP2_STREAMS_MAX */
+    uint64_t malformed; /* records, and blocks of header fields */
+    uint64_t gaps;      /* where frames were missed */
+};
+
+/* The caller frees `*ret`. -ENOMEM. */
+int http2_requests_new(http2_ended *ended, void *context, struct http2_requests **ret);
+void http2_requests_free(struct http2_requests *q);
+DEFINE_FREEP(http2_requests)
+
+/* Takes a record of `http2_ring`, of `size` bytes. */
+void http2_requests_take(struct http2_requests *q, const void *record, size_t size);
+
+const struct http2_losses *http2_requests_losses(const struct http2_requests *q);
+/* Memory held, in bytes. */
+size_t http2_requests_bytes(const struct http2_requests *q);

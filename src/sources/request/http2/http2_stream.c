@@ -1,0 +1,196 @@
+/* See http2_stream.h. */
+#include "sources/request/http2/http2_stream.h"
+
+#include "probes/common/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GRPC_TYPE "application/grpc"
+#define VERSION   " HTTP/2"
+#define UNKNOWN   "*"
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* Statuses of gRPC (grpc/grpc: doc/statuscodes.md) that stand for codes of HTTP/2 (doc/PROTOCOL-HTTP2.md). */
+enum {
+    GRPC_CANCELLED = 1,
+    GRPC_PERMISSION_DENIED = 7,
+    GRPC_RESOURCE_EXHAUSTED = 8,
+    GRPC_INTERNAL = 13,
+    GRPC_UNAVAILABLE = 14,
+    GRPC_STATUS_MAX = 16
+};
+enum { REFUSED_STREAM = 7, CANCEL = 8, ENHANCE_YOUR_CALM = 11, INADEQUATE_SECURITY = 12 };
+
+static bool read_number(const struct hpack_field *f, uint16_t most, uint16_t *ret)
+{
+    unsigned number = 0;
+    if (!f->has_value || !f->value_size || f->value_size > 3)
+        return false;
+    for (size_t i = 0; i < f->value_size; i++) {
+        if (f->value[i] < '0' || f->value[i] > '9')
+            return false;
+        number = number * 10 + (unsigned)(f->value[i] - '0');
+    }
+    *ret = (uint16_t)number;
+    return number <= most;
+}
+
+static bool is_grpc_type(const struct hpack_field *f)
+{
+    const size_t size = strlen(GRPC_TYPE);
+    return f->value_size >= size && memcmp(f->value, GRPC_TYPE, size) == 0 &&
+           (f->value_size == size || f->value[size] == '+' || f->value[size] == ';');
+}
+
+void http2_fields_take(void *context, const struct hpack_field *f)
+{
+    struct http2_fields *fields = context;
+    uint16_t number;
+    if (!f->has_value && f->name != HPACK_OTHER) {
+        fields->has_unknown = true;
+        return;
+    }
+    switch (f->name) {
+    case HPACK_METHOD:
+        if (f->value_size > sizeof(fields->method))
+            return;
+        memcpy(fields->method, f->value, f->value_size);
+        fields->method_size = f->value_size;
+        return;
+    case HPACK_PATH:
+        fields->is_path_cut = f->value_size > sizeof(fields->path);
+        fields->path_size = fields->is_path_cut ? sizeof(fields->path) : f->value_size;
+        memcpy(fields->path, f->value, fields->path_size);
+        return;
+    case HPACK_STATUS:
+        if (read_number(f, 999, &number))
+            fields->status = number;
+        return;
+    case HPACK_CONTENT_TYPE:
+        fields->is_grpc = is_grpc_type(f);
+        return;
+    case HPACK_GRPC_STATUS:
+        if (read_number(f, GRPC_STATUS_MAX, &number)) {
+            fields->grpc_status = (uint8_t)number;
+            fields->has_grpc_status = true;
+        }
+        return;
+    default:
+        return;
+    }
+}
+
+static void put(char *line, uint8_t *at, size_t room, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size && *at < room; i++) {
+        const char c = text[i];
+        line[(*at)++] = c <= ' ' || c == 0x7f ? '_' : c;
+    }
+}
+
+/* The query may hold secrets: it is left out here already. */
+static size_t without_query(const char *path, size_t size)
+{
+    size_t i = 0;
+    while (i < size && path[i] != '?' && path[i] != '#')
+        i++;
+    return i;
+}
+
+void http2_stream_begin(struct http2_stream *s, const struct http2_fields *f, uint64_t arrival_ns, uint64_t read_ns,
+                        uint32_t pid, uint32_t tid)
+{
+    const size_t room = sizeof(s->line) - strlen(VERSION);
+    s->read_ns = read_ns;
+    s->start_ns = arrival_ns && arrival_ns < read_ns ? arrival_ns : read_ns;
+    s->pid = pid;
+    s->tid = tid;
+    s->is_grpc = f->is_grpc;
+    put(s->line, &s->line_bytes, room, f->method_size ? f->method : UNKNOWN, MAX(f->method_size, 1));
+    s->line[s->line_bytes++] = ' ';
+    const size_t size = without_query(f->path, f->path_size);
+    put(s->line, &s->line_bytes, room, size ? f->path : UNKNOWN, MAX(size, 1));
+}
+
+void http2_stream_take_field(struct http2_stream *s, unsigned number, const uint8_t *value, size_t size)
+{
+    if (s->has_body || (number == 1) != !s->model_bytes)
+        return;
+    if (number == 2)
+        put(s->model, &s->model_bytes, sizeof(s->model), ":", 1);
+    put(s->model, &s->model_bytes, sizeof(s->model), (const char *)value, size);
+}
+
+void http2_stream_reply(struct http2_stream *s, const struct http2_fields *f, uint64_t time_ns)
+{
+    s->sent_ns = time_ns;
+    if (f->status >= 200)
+        s->status = f->status;
+    s->is_grpc |= f->is_grpc;
+    if (f->has_grpc_status) {
+        s->grpc_status = f->grpc_status;
+        s->is_grpc = true;
+    }
+}
+
+void http2_stream_reset(struct http2_stream *s, uint32_t code)
+{
+    s->is_reset = true;
+    if (!s->is_grpc || s->grpc_status != HTTP2_NO_GRPC_STATUS)
+        return;
+    switch (code) {
+    case REFUSED_STREAM:
+        s->grpc_status = GRPC_UNAVAILABLE;
+        return;
+    case CANCEL:
+        s->grpc_status = GRPC_CANCELLED;
+        return;
+    case ENHANCE_YOUR_CALM:
+        s->grpc_status = GRPC_RESOURCE_EXHAUSTED;
+        return;
+    case INADEQUATE_SECURITY:
+        s->grpc_status = GRPC_PERMISSION_DENIED;
+        return;
+    default:
+        s->grpc_status = GRPC_INTERNAL;
+    }
+}
+
+/* gRPC's status says more than HTTP's, which is nearly always 200. */
+static uint16_t status_of(const struct http2_stream *s)
+{
+    if (s->grpc_status != HTTP2_NO_GRPC_STATUS)
+        return REQUEST_GRPC_STATUS + s->grpc_status;
+    return s->is_grpc && s->status == 200 ? REQUEST_GRPC_UNKNOWN : s->status;
+}
+
+void http2_stream_write(const struct http2_stream *s, uint64_t end_ns, struct request_record *r)
+{
+    uint8_t at = s->line_bytes;
+    r->h.size_bytes = sizeof(*r);
+    r->h.kind = RECORD_REQUEST;
+    r->h.time_ns = end_ns;
+    r->h.pid = s->pid;
+    r->h.tid = s->tid;
+    r->id = hash_mix(hash_mix(s->start_ns, r->socket), s->id) | 1;
+    r->start_ns = s->start_ns;
+    r->duration_ns = end_ns > s->start_ns ? end_ns - s->start_ns : 0;
+    r->unread_ns = s->read_ns - s->start_ns;
+    r->bytes_in = s->bytes_in;
+    r->bytes_out = s->bytes_out;
+    r->link = (struct link_ids){0};
+    r->status = status_of(s);
+    r->flags = r->status ? 0 : REQUEST_NO_REPLY;
+    r->weight = 0;
+    r->protocol = s->is_grpc ? REQUEST_GRPC : REQUEST_HTTP2;
+    memcpy(r->line, s->line, at);
+    memcpy(r->line + at, VERSION, strlen(VERSION));
+    at = (uint8_t)(at + strlen(VERSION));
+    if (s->is_grpc && s->model_bytes && at + 1u < sizeof(r->line)) {
+        r->line[at++] = ' ';
+        put(r->line, &at, sizeof(r->line), s->model, s->model_bytes);
+    }
+    memset(r->line + at, 0, sizeof(r->line) - at);
+    r->line_bytes = at;
+}

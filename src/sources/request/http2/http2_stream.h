@@ -1,0 +1,62 @@
+/* One stream of HTTP/2: a request in progress. Pure. */
+#pragma once
+
+#include "base/hpack.h"
+
+#include <linux/types.h>
+
+#include "probes/request/http2.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HTTP2_METHOD_BYTES   16
+#define HTTP2_MODEL_BYTES    96
+#define HTTP2_NO_GRPC_STATUS 255
+
+/* What is kept of a block of header fields. Sizes of 0: not there, or not known. */
+struct http2_fields {
+    char method[HTTP2_METHOD_BYTES];
+    char path[HPACK_VALUE_MAX];
+    size_t method_size, path_size;
+    uint16_t status;     /* 0: none */
+    uint8_t grpc_status; /* valid if has_grpc_status */
+    bool has_grpc_status;
+    bool is_grpc; /* by its content-type */
+    bool is_path_cut;
+    bool has_unknown; /* fields that cannot be known were there */
+};
+
+/* For hpack_decode: `context` is a struct http2_fields. */
+void http2_fields_take(void *context, const struct hpack_field *field);
+
+struct http2_stream {
+    struct http2_stream *next_of_bucket;
+    struct http2_stream *next, **link; /* of its connection */
+    uint32_t connection, id;
+    uint64_t start_ns, read_ns, sent_ns; /* sent_ns: latest; 0: nothing was sent */
+    uint64_t bytes_in, bytes_out;
+    uint32_t pid, tid;
+    uint16_t status;
+    uint8_t grpc_status; /* HTTP2_NO_GRPC_STATUS: none seen */
+    bool is_grpc;
+    bool has_body; /* DATA was received */
+    bool is_reset;
+    uint8_t line_bytes, model_bytes;
+    char line[REQUEST_LINE_BYTES]; /* "POST /path" */
+    char model[HTTP2_MODEL_BYTES]; /* with its version: "name:2" */
+};
+
+/* The request has been received. `arrival_ns`: 0: not known. */
+void http2_stream_begin(struct http2_stream *s, const struct http2_fields *fields, uint64_t arrival_ns,
+                        uint64_t read_ns, uint32_t pid, uint32_t tid);
+/* Field 1 or 2 of its first message. */
+void http2_stream_take_field(struct http2_stream *s, unsigned number, const uint8_t *value, size_t size);
+/* The head of the reply, or its trailers. */
+void http2_stream_reply(struct http2_stream *s, const struct http2_fields *fields, uint64_t time_ns);
+/* One side has reset it, for the reason `code`. */
+void http2_stream_reset(struct http2_stream *s, uint32_t code);
+
+/* Writes what is known to the record, in which the connection's members are there. */
+void http2_stream_write(const struct http2_stream *s, uint64_t end_ns, struct request_record *r);

@@ -1,0 +1,289 @@
+/* Streams of HTTP/2 become requests: each once, from its HEADERS to END_STREAM, however its frames are cut; lost frames
+ * and hostile ones do no harm. */
+#include "sources/request/http2/http2_requests.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ENDED_MAX 64
+
+struct fixture {
+    struct http2_requests *requests;
+    struct request_record ended[ENDED_MAX];
+    size_t count;
+    uint32_t piece; /* bytes of a record; 0: all in one */
+};
+
+static void keep(void *context, uint64_t process, struct request_record *r)
+{
+    struct fixture *f = context;
+    assert_int_equal(process, 99);
+    assert_true(request_record_is_sound(r));
+    if (f->count < ENDED_MAX)
+        f->ended[f->count] = *r;
+    f->count++;
+}
+
+static void open_on(struct fixture *f, bool is_from_start)
+{
+    struct http2_opened o = {.kind = HTTP2_RECORD_OPENED, .number = 3, .process = 99, .is_from_start = is_from_start};
+    *f = (struct fixture){.piece = f->piece};
+    assert_int_equal(http2_requests_new(keep, f, &f->requests), 0);
+    o.r.socket = 5;
+    o.r.local_port = 8080;
+    http2_requests_take(f->requests, &o, sizeof(o));
+}
+
+static void put_record(struct fixture *f, uint8_t direction, uint64_t time_ns, const void *bytes, size_t size, bool gap)
+{
+    struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES,
+                             .number = 3,
+                             .socket = 5,
+                             .time_ns = time_ns,
+                             .arrival_ns = direction ? 0 : time_ns - 10,
+                             .pid = 7,
+                             .tid = 8,
+                             .bytes = (uint16_t)size,
+                             .direction = direction,
+                             .is_after_gap = gap};
+    memcpy(r.frames, bytes, size);
+    http2_requests_take(f->requests, &r, HTTP2_FRAMES_HEAD + size);
+}
+
+/* A frame, in records of f->piece bytes. */
+static void put_frame(struct fixture *f, uint8_t direction, uint64_t time_ns, uint8_t type, uint8_t flags,
+                      uint32_t stream, const void *payload, uint32_t size)
+{
+    uint8_t frame[4096] = {
+        (uint8_t)(size >> 16),   (uint8_t)(size >> 8),    (uint8_t)size,          type,           flags,
+        (uint8_t)(stream >> 24), (uint8_t)(stream >> 16), (uint8_t)(stream >> 8), (uint8_t)stream};
+    const uint32_t kept = http2_kept(type, size);
+    memcpy(frame + HTTP2_HEAD_BYTES, payload, kept);
+    const uint32_t all = HTTP2_HEAD_BYTES + kept, piece = f->piece ? f->piece : all;
+    for (uint32_t at = 0; at < all; at += piece)
+        put_record(f, direction, time_ns, frame + at, piece < all - at ? piece : all - at, false);
+}
+
+/* :method POST, :path /a.B/C (inserted), content-type application/grpc (inserted) */
+static const char grpc_request[] = "\x83\x44\x06/a.B/C\x5f\x10"
+                                   "application/grpc";
+/* :status 200, content-type (inserted) */
+static const char grpc_reply[] = "\x88\x5f\x10"
+                                 "application/grpc";
+/* grpc-status 5 (inserted) */
+static const char not_found[] = "\x40\x0bgrpc-status\x01"
+                                "5";
+#define BYTES(text) text, sizeof(text) - 1
+
+static void test_a_grpc_call_is_a_request_with_its_status(void **state)
+{
+    (void)state;
+    const uint32_t pieces[] = {0, 1, 2, 7, 11};
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        struct fixture f = {.piece = pieces[i]};
+        open_on(&f, true);
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_request));
+        put_frame(&f, HTTP2_RECEIVED, 1001, HTTP2_DATA, HTTP2_END_STREAM, 1, "", 20);
+        put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_reply));
+        put_frame(&f, HTTP2_SENT, 2500, HTTP2_DATA, 0, 1, "", 30);
+        assert_int_equal(f.count, 0);
+        put_frame(&f, HTTP2_SENT, 3000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES(not_found));
+        assert_int_equal(f.count, 1);
+        const struct request_record *r = &f.ended[0];
+        assert_int_equal(r->status, REQUEST_GRPC_STATUS + 5);
+        assert_int_equal(r->protocol, REQUEST_GRPC);
+        assert_string_equal(r->line, "POST /a.B/C HTTP/2");
+        assert_int_equal(r->start_ns, 990);
+        assert_int_equal(r->unread_ns, 10);
+        assert_int_equal(r->duration_ns, 2010);
+        assert_int_equal(r->bytes_in, 20);
+        assert_int_equal(r->bytes_out, 30);
+        assert_int_equal(r->local_port, 8080);
+        assert_int_equal(r->h.tid, 8);
+        http2_requests_free(f.requests);
+    }
+}
+
+static void test_interleaved_streams_end_in_any_order(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    for (uint32_t id = 1; id < 2 * ENDED_MAX; id += 2)
+        put_frame(&f, HTTP2_RECEIVED, 1000 + id, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, id,
+                  BYTES("\x82\x04\x06/p?t=1"));
+    for (uint32_t id = 2 * ENDED_MAX - 1; id < 2 * ENDED_MAX; id -= 2) {
+        put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS, id, "\x8d", 1);
+        put_frame(&f, HTTP2_SENT, 3000 + id, HTTP2_DATA, HTTP2_END_STREAM, id, "", 5);
+    }
+    assert_int_equal(f.count, ENDED_MAX);
+    for (size_t i = 0; i < f.count; i++) {
+        assert_int_equal(f.ended[i].status, 404);
+        assert_int_equal(f.ended[i].duration_ns, 2010);
+        assert_string_equal(f.ended[i].line, "GET /p HTTP/2");
+    }
+    http2_requests_free(f.requests);
+}
+
+static void test_padding_priority_and_continuation_are_understood(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_PADDED | HTTP2_HAS_PRIORITY | HTTP2_END_STREAM, 1,
+              BYTES("\x02\x80\x00\x00\x00\x10\x82\x04\x03\x00\x00"));
+    put_frame(&f, HTTP2_RECEIVED, 1500, HTTP2_CONTINUATION, 0, 1, BYTES("/x"));
+    put_frame(&f, HTTP2_RECEIVED, 1600, HTTP2_CONTINUATION, HTTP2_END_HEADERS, 1, BYTES("y"));
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, "\x89", 1);
+    assert_int_equal(f.count, 1);
+    assert_string_equal(f.ended[0].line, "GET /xy HTTP/2");
+    assert_int_equal(f.ended[0].status, 204);
+    http2_requests_free(f.requests);
+}
+
+static void test_trailers_of_a_request_are_no_request(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES("\x83\x84"));
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, "\x88", 1);
+    put_frame(&f, HTTP2_RECEIVED, 2100, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES("\x82\x84"));
+    const struct http2_closed closed = {.kind = HTTP2_RECORD_CLOSED, .number = 3, .socket = 5, .time_ns = 4000};
+    http2_requests_take(f.requests, &closed, sizeof(closed));
+    assert_int_equal(f.count, 1);
+    http2_requests_free(f.requests);
+}
+
+static void test_a_reset_or_closed_stream_ends_without_a_reply(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES("\x82\x84"));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 3, BYTES(grpc_request));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 5, BYTES("\x82\x84"));
+    put_frame(&f, HTTP2_RECEIVED, 2000, HTTP2_RST_STREAM, 0, 1, BYTES("\0\0\0\x08"));
+    put_frame(&f, HTTP2_RECEIVED, 2000, HTTP2_RST_STREAM, 0, 3, BYTES("\0\0\0\x08"));
+    assert_int_equal(f.count, 2);
+    assert_int_equal(f.ended[0].status, 0);
+    assert_true(f.ended[0].flags & REQUEST_NO_REPLY);
+    assert_int_equal(f.ended[1].status, REQUEST_GRPC_STATUS + 1);
+    const struct http2_closed closed = {.kind = HTTP2_RECORD_CLOSED, .number = 3, .socket = 5, .time_ns = 4000};
+    http2_requests_take(f.requests, &closed, sizeof(closed));
+    assert_int_equal(f.count, 3);
+    assert_int_equal(f.ended[2].duration_ns, 4000 - 990);
+    http2_requests_free(f.requests);
+}
+
+static void test_model_is_that_of_the_first_message(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_request));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, 1, BYTES("resnet"));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_2, 0, 1, BYTES("2"));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_DATA, 0, 1, "", 100);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, 1, BYTES("not a model"));
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES(not_found));
+    assert_int_equal(f.count, 1);
+    http2_requests_free(f.requests);
+}
+
+static void test_after_a_gap_old_entries_are_unknown(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_request));
+    put_record(&f, HTTP2_RECEIVED, 1100, "\0\0\x02\x01\x05\0\0\0\x05\x83\xbf", 11, true);
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 5, "\x88", 1);
+    assert_int_equal(f.count, 1);
+    assert_string_equal(f.ended[0].line, "POST * HTTP/2");
+    assert_int_equal(http2_requests_losses(f.requests)->gaps, 1);
+    http2_requests_free(f.requests);
+}
+
+static void test_joined_connection_has_its_requests(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, false);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 77, BYTES("\x82\xbe\xbf"));
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 75, "\x88", 1);
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 77, "\x88", 1);
+    assert_int_equal(f.count, 1);
+    assert_string_equal(f.ended[0].line, "GET * HTTP/2");
+    assert_int_equal(f.ended[0].status, 200);
+    http2_requests_free(f.requests);
+}
+
+static void test_streams_without_an_end_are_bounded(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    for (uint32_t id = 1; id < 2 * (HTTP2_STREAMS_MAX + 1000); id += 2)
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, id, BYTES("\x82\x84"));
+    assert_int_equal(http2_requests_losses(f.requests)->streams, 1000);
+    assert_true(http2_requests_bytes(f.requests) < 8 << 20);
+    http2_requests_free(f.requests);
+}
+
+static void test_continuation_flood_is_bounded(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    char piece[2000];
+    memset(piece, 0x82, sizeof(piece));
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, 0, 1, BYTES("\x82\x84"));
+    for (int i = 0; i < 1000; i++)
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_CONTINUATION, 0, 1, piece, sizeof(piece));
+    assert_true(http2_requests_bytes(f.requests) < 1 << 20);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_CONTINUATION, HTTP2_END_HEADERS, 1, "\x82", 1);
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, "\x88", 1);
+    assert_int_equal(f.count, 1);
+    assert_string_equal(f.ended[0].line, "* * HTTP/2");
+    http2_requests_free(f.requests);
+}
+
+static void test_records_of_another_socket_are_ignored(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES, .number = 3, .socket = 6, .bytes = 65535};
+    http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD);
+    r.socket = 5;
+    http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD);
+    r.number = 0;
+    http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD);
+    assert_int_equal(http2_requests_losses(f.requests)->malformed, 2);
+    http2_requests_free(f.requests);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_grpc_call_is_a_request_with_its_status),
+        cmocka_unit_test(test_interleaved_streams_end_in_any_order),
+        cmocka_unit_test(test_padding_priority_and_continuation_are_understood),
+        cmocka_unit_test(test_trailers_of_a_request_are_no_request),
+        cmocka_unit_test(test_a_reset_or_closed_stream_ends_without_a_reply),
+        cmocka_unit_test(test_model_is_that_of_the_first_message),
+        cmocka_unit_test(test_after_a_gap_old_entries_are_unknown),
+        cmocka_unit_test(test_joined_connection_has_its_requests),
+        cmocka_unit_test(test_streams_without_an_end_are_bounded),
+        cmocka_unit_test(test_continuation_flood_is_bounded),
+        cmocka_unit_test(test_records_of_another_socket_are_ignored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
