@@ -14,7 +14,10 @@
 #include "probes/common/run_timer.h"
 #include "probes/link.h"
 
-enum { RECORD_REQUEST = 36 }; /* struct request_record; 34, 35: with the waits of its thread */
+enum {
+    RECORD_REQUEST = 36,        /* struct request_record; 34, 35: with the waits of its thread */
+    RECORD_REQUEST_CALLER = 38, /* struct request_caller_record */
+};
 
 /* The other end of a socket on which something was sent that is no reply to a request: of a service, usually. The
  * place of one is the low bits of its cookie; another socket may have taken it. */
@@ -100,17 +103,44 @@ struct request_record {
 _Static_assert(sizeof(struct request_record) == 24 + 64 + sizeof(struct link_ids) + 48 + REQUEST_LINE_BYTES,
                "record format");
 
+/* The caller's span, for a request with a record: the value of its header traceparent, unchecked. Comes ahead of the
+ * record. Only where spans are exported. */
+#define REQUEST_TRACEPARENT_BYTES 55
+
+struct request_caller_record {
+    struct record_header h;
+    __u64 id;             /* of the request; 0: it has no such header */
+    char traceparent[56]; /* REQUEST_TRACEPARENT_BYTES, and a NUL */
+};
+_Static_assert(sizeof(struct request_caller_record) == 24 + 8 + 56, "record format");
+
 /* Whether what a record says of its sizes is true. Reads nothing beyond size_bytes. */
 static inline int request_record_is_sound(const struct request_record *r)
 {
     return r->h.size_bytes == sizeof(*r) && r->line_bytes <= REQUEST_LINE_BYTES && r->protocol <= REQUEST_GRPC;
 }
 
-/* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10),
- * 2^(i+11)) ns, the first and the last take the rest. */
-#define REQUEST_CLASSES      6
-#define REQUEST_BUCKETS      28
-#define REQUEST_BUCKET_SHIFT 10
+/* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations up to bound i, and
+ * above the bound before it; the last bucket has no bound. The bounds are those of OpenTelemetry's semantic conventions
+ * for durations of HTTP requests and of calls, in ns. */
+#define REQUEST_BOUNDS(X)                                                                                              \
+    X(5000000)                                                                                                         \
+    X(10000000)                                                                                                        \
+    X(25000000)                                                                                                        \
+    X(50000000)                                                                                                        \
+    X(75000000)                                                                                                        \
+    X(100000000)                                                                                                       \
+    X(250000000)                                                                                                       \
+    X(500000000)                                                                                                       \
+    X(750000000)                                                                                                       \
+    X(1000000000)                                                                                                      \
+    X(2500000000)                                                                                                      \
+    X(5000000000)                                                                                                      \
+    X(7500000000)                                                                                                      \
+    X(10000000000)
+#define REQUEST_CLASSES     6
+#define REQUEST_BOUND_COUNT 14
+#define REQUEST_BUCKETS     (REQUEST_BOUND_COUNT + 1)
 
 struct request_process {
     __u64 duration_sum_ns[REQUEST_CLASSES];

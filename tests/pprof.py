@@ -27,8 +27,9 @@ def _fields(data):
             value, at = data[at:at + size], at + size
             if len(value) != size:
                 raise ValueError("a field ends after the file")
-        elif kind == 1:
-            value, at = data[at:at + 8], at + 8
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+            value, at = data[at:at + size], at + size
         else:
             raise ValueError(f"wire type {kind}")
         yield number, value

@@ -10,9 +10,9 @@
 
 #define VALUE_SIZE_MAX 65536
 #define TIMEOUT_MAX_MS 600000
-#define PROFILES_PATH  "/v1development/profiles"
 
 static const char *const signals[] = {"TRACES_", "METRICS_", "PROFILES_"};
+static const char *const paths[] = {"/v1/traces", "/v1/metrics", "/v1development/profiles"}; /* of HTTP */
 
 /* The value of OTEL_EXPORTER_OTLP_METRICS_X, or OTEL_EXPORTER_OTLP_X; "": neither is set. */
 static const char *find_variable(const char *signal, const char *name)
@@ -45,16 +45,20 @@ static char *find_grpc_endpoint(enum otlp_signal signal, const char *endpoint)
     return asprintf(&joined, "%s://%s", is_insecure ? "http" : "https", endpoint) < 0 ? NULL : joined;
 }
 
-/* The variable of the signal is used as it is; the signal's HTTP path is appended to that of all signals. */
-static char *find_endpoint(enum otlp_signal signal)
+/* The signal's own variable; "": not set. */
+static const char *find_own_endpoint(enum otlp_signal signal)
 {
-    char variable[64], *joined;
-    const bool is_grpc = find_protocol(signal) == OTLP_GRPC;
+    char variable[64];
     snprintf(variable, sizeof(variable), "OTEL_EXPORTER_OTLP_%sENDPOINT", signals[signal]);
-    const char *own = signal != OTLP_SIGNAL_TRACES ? getenv(variable) : NULL;
-    const char *base = signal == OTLP_SIGNAL_PROFILES ? find_variable("", "ENDPOINT") : "";
-    own = own && *own && strlen(own) <= VALUE_SIZE_MAX ? own : "";
-    if (is_grpc)
+    const char *own = getenv(variable);
+    return own && strlen(own) <= VALUE_SIZE_MAX ? own : "";
+}
+
+char *otlp_settings_endpoint(enum otlp_signal signal)
+{
+    const char *own = find_own_endpoint(signal), *base = find_variable("", "ENDPOINT");
+    char *joined;
+    if (find_protocol(signal) == OTLP_GRPC)
         return find_grpc_endpoint(signal, *own ? own : base);
     if (*own || !*base)
         return strdup(own);
@@ -62,7 +66,16 @@ static char *find_endpoint(enum otlp_signal signal)
     const char *rest = base + size;
     while (size > 0 && base[size - 1] == '/')
         size--;
-    return asprintf(&joined, "%.*s" PROFILES_PATH "%s", (int)size, base, rest) < 0 ? NULL : joined;
+    return asprintf(&joined, "%.*s%s%s", (int)size, base, paths[signal], rest) < 0 ? NULL : joined;
+}
+
+/* libsonde's traces and metrics have an endpoint of their own. */
+static char *find_endpoint(enum otlp_signal signal)
+{
+    if (signal == OTLP_SIGNAL_PROFILES)
+        return otlp_settings_endpoint(signal);
+    const char *own = signal == OTLP_SIGNAL_METRICS ? find_own_endpoint(signal) : "";
+    return find_protocol(signal) == OTLP_GRPC ? find_grpc_endpoint(signal, own) : strdup(own);
 }
 
 static uint32_t find_timeout_ms(const char *signal)

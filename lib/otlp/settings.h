@@ -29,6 +29,9 @@ struct otlp_settings {
 
 /* Reads the settings. -ENOMEM: incomplete, but must be freed all the same. */
 int otlp_settings_read(struct otlp_settings *c, enum otlp_signal signal);
+/* The endpoint of a signal by the rules of OpenTelemetry: its own variable as it is, else OTEL_EXPORTER_OTLP_ENDPOINT,
+ * for HTTP with the path of the signal appended; "": neither is set. The caller frees it. NULL: no memory. */
+char *otlp_settings_endpoint(enum otlp_signal signal);
 int otlp_settings_copy(struct otlp_settings *to, const struct otlp_settings *from);
 void otlp_settings_free(struct otlp_settings *c);
 

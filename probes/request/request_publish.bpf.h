@@ -5,23 +5,17 @@
 #pragma once
 
 #include "probes/common/sampling.bpf.h"
+#include "probes/request/request_caller.bpf.h"
 #include "probes/request/request_choice.h"
 #include "probes/request/request_threads.bpf.h"
 
-/* Without a branch: each would double what the verifier has to look at. */
+/* The number of bounds that `ns` exceeds. Without a branch: each would double what the verifier has to look at. */
 static __always_inline __u64 duration_bucket(__u64 ns)
 {
-    __u64 v = at_most(ns >> REQUEST_BUCKET_SHIFT, 0xffffffff), bucket = 0, step;
-#define STEP(bits)                                                                                                     \
-    step = (((1ULL << (bits)) - 1 - v) >> 63) * (bits);                                                                \
-    bucket += step;                                                                                                    \
-    v >>= step
-    STEP(16);
-    STEP(8);
-    STEP(4);
-    STEP(2);
-    STEP(1);
-#undef STEP
+    __u64 v = at_most(ns, 1ULL << 62), bucket = 0;
+#define ADD_IF_ABOVE(bound) bucket += ((bound)-v) >> 63;
+    REQUEST_BOUNDS(ADD_IF_ABOVE)
+#undef ADD_IF_ABOVE
     return bucket;
 }
 
@@ -76,6 +70,8 @@ static __noinline int send_record(struct request_connection *c)
     r->h.time_ns = last_sent_ns(c);
     if (links)
         link_record(c);
+    if (wants_callers)
+        send_caller(c, ring_wakeup());
     if (bpf_ringbuf_output(&request_ring, r, sizeof(*r), ring_wakeup()) < 0)
         lose(REQUEST_LOSS_RING_FULL);
     c->recorded_ns = r->duration_ns;

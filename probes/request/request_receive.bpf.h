@@ -116,6 +116,8 @@ static __always_inline void received(struct sock *sk, struct request_connection 
         begin(c, pid_tgid, call->argument[0], arrival_ns, now);
         c->partial = match == METHOD_PART;
         c->r.bytes_in = bytes;
+        if (wants_callers && buffer)
+            note_caller(c->number, (__u64)buffer, size);
     } else if (http2_can_begin(*(__u64 *)c->r.line, at_most(size, 8), buffer, size, bytes)) { /* after an upgrade */
         http2_open(c->number, number_of(sk), bytes, *(__u64 *)c->r.line == HTTP2_PREFACE);
         if (c->is_http2)

@@ -20,11 +20,13 @@
 #include "pipeline/unwind_publisher.h"
 #include "send/metrics_export.h"
 #include "send/profile_export.h"
+#include "send/span_export.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #define SLOT_NS              (5 * 1000000000ull)
@@ -55,6 +57,10 @@ static int take_sample(void *context, const struct sample *sample)
 static int take_request(void *context, struct request *request)
 {
     struct agent *a = context;
+    if (a->span_export) {
+        requests_set_usual(a->requests, request);
+        span_export_add(a->span_export, request);
+    }
     return requests_add(a->requests, request);
 }
 
@@ -85,6 +91,8 @@ static void release_memory(struct agent *a, bool caches_are_cut)
     const bool cut_history = caches_are_cut && windows_bytes(a->windows) > a->memory.bytes[MEMORY_WINDOWS] / 4;
     if (caches_are_cut && a->profile_export)
         profile_export_trim(a->profile_export);
+    if (caches_are_cut && a->span_export)
+        span_export_trim(a->span_export);
     if (cut_history)
         windows_trim(a->windows);
     pipeline_trim(a->pipeline);
@@ -270,6 +278,16 @@ static void report_sampling_rules(const struct sampling_rules *rules, const stru
     entry->attached = true;
 }
 
+/* Random IDs: no two agents make the same ones. Before the kernel's source is ready, by the clock. */
+static struct span_seed make_span_seed(void)
+{
+    struct span_seed seed;
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+        seed = (struct span_seed){clock_unix_ns(), clock_monotonic_ns()};
+    seed.high |= 1; /* not all zero */
+    return seed;
+}
+
 static int attach(const struct config *config, const struct memory_plan *memory, void *context,
                   struct attach_report *report, struct pipeline **ret)
 {
@@ -286,6 +304,8 @@ static int attach(const struct config *config, const struct memory_plan *memory,
         .cri_socket = config->kubernetes_cri_socket,
         .pod_labels = pod_labels,
     };
+    if (config->otlp_traces_endpoint[0])
+        options.span_seed = make_span_seed();
     struct pipeline_sink sink = {
         .context = context,
         .sample = take_sample,
@@ -337,6 +357,17 @@ static int start_metrics_export(struct agent *a)
     return r == 0 && a->metrics_export ? metrics_export_start(a->metrics_export) : r;
 }
 
+/* Threads: only after the helper process was forked. */
+static int start_exports(struct agent *a)
+{
+    int r = profile_export_new(&a->config, &a->memory, NULL, &a->profile_export);
+    if (r == 0 && a->profile_export)
+        r = profile_export_start(a->profile_export);
+    if (r == 0)
+        r = span_export_new(&a->config, &a->memory, NULL, &a->span_export);
+    return r == 0 && a->span_export ? span_export_start(a->span_export) : r;
+}
+
 int agent_new(const struct config *config, struct agent **ret)
 {
     _cleanup_(agent_freep) struct agent *a = calloc(1, sizeof(*a));
@@ -372,9 +403,7 @@ int agent_new(const struct config *config, struct agent **ret)
         return r;
     budget_init(&a->budget, config->budget_one_cpu_share, config->budget_memory_bytes,
                 pipeline_detail_levels(a->pipeline));
-    r = profile_export_new(config, &a->memory, NULL, &a->profile_export);
-    if (r == 0 && a->profile_export)
-        r = profile_export_start(a->profile_export); /* a thread: only after the helper process was forked */
+    r = start_exports(a);
     if (r < 0)
         return r;
     r = loop_new(a->pipeline, LOOP_OF_SERVICE, &a->loop) ?: start_metrics_export(a);
@@ -392,11 +421,13 @@ void agent_free(struct agent *a)
     loop_free(a->loop);
     profile_export_end(a->profile_export);
     metrics_export_end(a->metrics_export);
+    span_export_end(a->span_export);
     pipeline_free(a->pipeline); /* detach before waiting for a receiver, so that no process is probed meanwhile */
-    if (a->profile_export || a->metrics_export)
-        log_debug("detached; waiting until the last profiles and metrics are sent");
+    if (a->profile_export || a->metrics_export || a->span_export)
+        log_debug("detached; waiting until the last profiles, metrics and spans are sent");
     metrics_export_free(a->metrics_export); /* its thread collects from all of the following */
     profile_export_free(a->profile_export);
+    span_export_free(a->span_export);
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     node_events_free(a->events);

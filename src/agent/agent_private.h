@@ -38,6 +38,7 @@ struct agent {
     struct cpu_users *cpu_users;
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct metrics_export *metrics_export; /* likewise */
+    struct span_export *span_export;       /* likewise */
     struct attach_report report;
     int lock_fd;
     uint64_t start_ns;

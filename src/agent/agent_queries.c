@@ -13,6 +13,7 @@
 #include "pipeline/loop.h"
 #include "send/metrics_export.h"
 #include "send/profile_export.h"
+#include "send/span_export.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -277,6 +278,8 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
         profile_export_metrics(a->profile_export, set);
     if (a->metrics_export)
         metrics_export_metrics(a->metrics_export, set);
+    if (a->span_export)
+        span_export_metrics(a->span_export, set);
     requests_metrics(a->requests, set);
     opaque_ports_metrics(a->opaque_ports, set);
     return metric_set_error(set);

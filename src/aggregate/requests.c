@@ -103,6 +103,13 @@ int requests_add(struct requests *r, struct request *request)
     return result;
 }
 
+void requests_set_usual(struct requests *r, struct request *request)
+{
+    pthread_mutex_lock(&r->lock);
+    request->usual = request_routes_usual(r->routes, request);
+    pthread_mutex_unlock(&r->lock);
+}
+
 static int slower_first(const void *a, const void *b)
 {
     const struct request *left = *(struct request *const *)a, *right = *(struct request *const *)b;

@@ -25,6 +25,9 @@ DEFINE_FREEP(requests)
  * kept, as the kept requests of its route in the same ten seconds are slower. */
 int requests_add(struct requests *r, struct request *request);
 
+/* Sets `request->usual`: the baseline of its route as of now. */
+void requests_set_usual(struct requests *r, struct request *request);
+
 /* Returns copies of at most `max` of the slowest requests that ended at `since_ns` (CLOCK_MONOTONIC) or later, slowest
  * first, with their baselines; `abnormal`: only requests that failed or are slow for their route. The caller frees
  * each with request_free, and the array. -ENOMEM. */

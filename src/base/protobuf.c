@@ -39,6 +39,15 @@ void protobuf_put_fixed64(struct buf *b, uint32_t field, uint64_t value)
     protobuf_fixed64(b, value);
 }
 
+void protobuf_put_fixed32(struct buf *b, uint32_t field, uint32_t value)
+{
+    uint8_t bytes[4];
+    protobuf_varint(b, field << 3 | WIRE_FIXED32);
+    for (int i = 0; i < 4; i++)
+        bytes[i] = (uint8_t)(value >> 8 * i);
+    buf_append(b, bytes, sizeof(bytes));
+}
+
 void protobuf_put_bytes(struct buf *b, uint32_t field, const void *data, size_t size)
 {
     protobuf_varint(b, field << 3 | WIRE_BYTES);

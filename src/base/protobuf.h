@@ -15,6 +15,8 @@ void protobuf_put_number(struct buf *b, uint32_t field, uint64_t value);
 void protobuf_put_oneof_number(struct buf *b, uint32_t field, uint64_t value);
 /* A fixed64 field; written also when 0. */
 void protobuf_put_fixed64(struct buf *b, uint32_t field, uint64_t value);
+/* A fixed32 field; written also when 0. */
+void protobuf_put_fixed32(struct buf *b, uint32_t field, uint32_t value);
 /* bytes, string, an embedded message or packed numbers; written also when empty. */
 void protobuf_put_bytes(struct buf *b, uint32_t field, const void *data, size_t size);
 /* Writes `message` as an embedded message, and empties it for reuse. */

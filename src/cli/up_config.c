@@ -17,7 +17,7 @@ int up_config_read(const struct up_options *o, struct config *c)
     config_defaults(c);
     config_environment(c, error);
     if (error[0])
-        log_warning("%s; the environment alone does not make the agent send profiles", error);
+        log_warning("%s; by the environment alone the agent does not send there", error);
     int r = config_load(c, o->config_path ? o->config_path : CONFIG_PATH, error);
     if (r < 0 && (o->config_path || r != -ENOENT)) {
         log_error("%s", error);

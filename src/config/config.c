@@ -56,6 +56,9 @@ static const struct setting core_keys[] = {
     {"otlp.metrics_endpoint", SETTING_URL, FIELD(otlp_metrics_endpoint), 0, 0,
      "a URL of http or https, such as http://collector:4318/v1/metrics, or nothing",
      "where the metrics of /metrics are sent to, as OTLP"},
+    {"otlp.traces_endpoint", SETTING_URL, FIELD(otlp_traces_endpoint), 0, 0,
+     "a URL of http or https, such as http://collector:4318/v1/traces, or nothing",
+     "where requests are sent to as spans, as OTLP"},
     {"otlp.protocol", SETTING_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc",
      "protocol of the receiver; a gRPC URL has no path: http://collector:4317"},
     {"otlp.interval", SETTING_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
@@ -236,7 +239,7 @@ void config_list_keys(const char *prefix, char *out, size_t size)
             used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", k.setting->key);
 }
 
-static void drop_inherited(struct config *c)
+void config_drop_inherited(struct config *c)
 {
     struct config defaults;
     config_defaults(&defaults);
@@ -244,6 +247,13 @@ static void drop_inherited(struct config *c)
         if (c->inherited >> i & 1)
             memcpy((char *)c + core_keys[i].offset, (char *)&defaults + core_keys[i].offset, core_keys[i].size);
     c->inherited = 0;
+}
+
+void config_mark_inherited(struct config *c, const char *name)
+{
+    struct config_key key;
+    if (config_find_key(name, &key))
+        c->inherited |= 1u << (key.setting - core_keys);
 }
 
 int config_set_value(struct config *c, const char *where, const char *name, const char *value,
@@ -280,7 +290,7 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
     if (key.signal == SIZE_MAX)
         c->inherited &= ~(1u << (k - core_keys));
     if (k->type == SETTING_URL)
-        drop_inherited(c);
+        config_drop_inherited(c);
     return 0;
 }
 
@@ -322,71 +332,6 @@ bool config_timestamp_step(const struct config *c, uint64_t *ret_ns)
             return true;
         }
     return false;
-}
-
-/* The variable that otlp_settings_read used: the one of profiles, or the one of all signals. */
-static void name_variable(char ret[64], const char *name)
-{
-    snprintf(ret, 64, "OTEL_EXPORTER_OTLP_PROFILES_%s", name);
-    const char *value = getenv(ret);
-    if (!value || !*value)
-        snprintf(ret, 64, "OTEL_EXPORTER_OTLP_%s", name);
-}
-
-static void set_from_environment(struct config *c, const char *variable, const char *name, const char *value,
-                                 char *error)
-{
-    char where[64];
-    name_variable(where, variable);
-    if (value[0] && config_set_value(c, where, name, value, error) < 0)
-        c->otlp_profiles_endpoint[0] =
-            '\0'; /* a partial configuration could send data to the wrong place or with the wrong identity */
-}
-
-/* Credentials belong to the environment's endpoint only; without that endpoint they are ignored and not validated. */
-static void inherit(struct config *c, const char *variable, const char *name, const char *value, char *error)
-{
-    if (!c->otlp_profiles_endpoint[0])
-        return;
-    set_from_environment(c, variable, name, value, error);
-    struct config_key key;
-    if (config_find_key(name, &key))
-        c->inherited |= 1u << (key.setting - core_keys);
-}
-
-/* Disables an endpoint that the protocol cannot use and reports why: a URL valid for HTTP may be invalid for gRPC. */
-static void check_environment_endpoint(struct config *c, char *error)
-{
-    char where[64];
-    const char *why = "";
-    if (!c->otlp_profiles_endpoint[0] ||
-        otlp_transport_check_url(c->otlp_profiles_endpoint, config_is_grpc(c), &why) == 0)
-        return;
-    name_variable(where, "ENDPOINT");
-    snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", where, why);
-    c->otlp_profiles_endpoint[0] = '\0';
-}
-
-void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES])
-{
-    struct otlp_settings s;
-    error[0] = '\0';
-    if (otlp_settings_read(&s, OTLP_SIGNAL_PROFILES) < 0) {
-        snprintf(error, CONFIG_ERROR_BYTES, "OTEL_EXPORTER_OTLP_...: out of memory");
-    } else {
-        set_from_environment(c, "ENDPOINT", "otlp.profiles_endpoint", s.endpoint, error);
-        inherit(c, "PROTOCOL", "otlp.protocol", s.protocol == OTLP_GRPC ? "grpc" : "http/protobuf", error);
-        check_environment_endpoint(c, error);
-        inherit(c, "HEADERS", "otlp.headers", s.headers, error);
-        inherit(c, "CLIENT_CERTIFICATE", "otlp.client_certificate", s.client_certificate, error);
-        inherit(c, "CLIENT_KEY", "otlp.client_key", s.client_key, error);
-        set_from_environment(c, "CERTIFICATE", "otlp.certificate", s.certificate, error);
-        set_from_environment(c, "COMPRESSION", "otlp.compression", s.uncompressed ? "none" : "", error);
-        c->otlp_timeout_ms = s.timeout_ms;
-        if (!c->otlp_profiles_endpoint[0])
-            drop_inherited(c);
-    }
-    otlp_settings_free(&s);
 }
 
 int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES])

@@ -14,7 +14,12 @@ struct config_key {
 /* Finds a key by its name or by a name that it had before (config_renamed.c). False: unknown. */
 bool config_find_key(const char *name, struct config_key *ret);
 
-#define CONFIG_KNOWN_BYTES 960 /* of the names of all keys */
+/* The value of this key comes from the environment, until it is set otherwise or dropped. */
+void config_mark_inherited(struct config *c, const char *name);
+/* Resets those values to their defaults. */
+void config_drop_inherited(struct config *c);
+
+#define CONFIG_KNOWN_BYTES 1024 /* of the names of all keys */
 /* Lists the keys that begin with `prefix`, as "a, b, c". */
 void config_list_keys(const char *prefix, char *out, size_t size);
 

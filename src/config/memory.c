@@ -46,5 +46,7 @@ void memory_plan_make(const struct config *config, uint64_t whole_bytes, long cp
         n.parts |= MEMORY_PART_BIT(MEMORY_WINDOWS) | MEMORY_PART_BIT(MEMORY_REQUESTS);
     if (keeps_results && config && config->otlp_profiles_endpoint[0])
         n.parts |= MEMORY_PART_BIT(MEMORY_EXPORT_QUEUE) | MEMORY_PART_BIT(MEMORY_EXPORT_PROFILES);
+    if (keeps_results && config && config->otlp_traces_endpoint[0])
+        n.parts |= MEMORY_PART_BIT(MEMORY_SPAN_QUEUE);
     memory_plan_divide(whole_bytes, n.fixed_bytes, n.parts, n.recorder_bytes, ret);
 }

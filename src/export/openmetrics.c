@@ -151,6 +151,15 @@ static void format_bucket(struct writer *w, const struct metric_family *family)
     buf_puts(&w->bucket, w->labels.size ? "," : "");
 }
 
+/* Only OpenMetrics has exemplars. Its times are seconds. */
+static void put_exemplar(struct writer *w, const struct metric_exemplar *e)
+{
+    buf_printf(w->out, " # {trace_id=\"%s\",span_id=\"%s\"} ", e->trace_id, e->span_id);
+    put_number(w->out, e->value, false);
+    buf_printf(w->out, " %llu.%03llu", (unsigned long long)(e->unix_ns / 1000000000),
+               (unsigned long long)(e->unix_ns / 1000000 % 1000));
+}
+
 static void put_histogram(struct writer *w, const struct metric_family *family, const struct metric_point *point)
 {
     uint64_t count = 0;
@@ -165,6 +174,8 @@ static void put_histogram(struct writer *w, const struct metric_family *family, 
         buf_append(w->out, w->bucket.data, w->bucket.size);
         buf_append(w->out, bound, length);
         put_count(w->out, count);
+        if (w->openmetrics && point->exemplars && point->exemplars[i].trace_id)
+            put_exemplar(w, &point->exemplars[i]);
         buf_putc(w->out, '\n');
         bound += length + 1;
     }

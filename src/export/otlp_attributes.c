@@ -1,6 +1,7 @@
 /* Attributes and the scope of OTLP packets; see otlp_attributes.h. */
 #include "export/otlp_attributes.h"
 
+#include "base/hex.h"
 #include "base/protobuf.h"
 #include "lib/otlp/fields.h"
 
@@ -36,9 +37,32 @@ void otlp_put_attribute(struct buf *out, uint32_t field, const char *key, const 
     protobuf_put_message(out, field, &scratch->key_value);
 }
 
+void otlp_put_true(struct buf *out, uint32_t field, const char *key, struct otlp_scratch *scratch)
+{
+    protobuf_put_oneof_number(&scratch->value, ANY_VALUE_BOOL, true);
+    protobuf_put_bytes(&scratch->key_value, KEY_VALUE_KEY, key, strlen(key));
+    protobuf_put_message(&scratch->key_value, KEY_VALUE_VALUE, &scratch->value);
+    protobuf_put_message(out, field, &scratch->key_value);
+}
+
+void otlp_put_text(struct buf *out, uint32_t field, const char *text, struct otlp_scratch *scratch)
+{
+    buf_put_utf8(&scratch->text, text);
+    protobuf_put_message(out, field, &scratch->text);
+}
+
 void otlp_put_scope(struct buf *out, uint32_t field, struct otlp_scratch *scratch)
 {
     protobuf_put_bytes(&scratch->value, SCOPE_NAME, "sonde", 5);
     protobuf_put_bytes(&scratch->value, SCOPE_VERSION, SONDE_VERSION, strlen(SONDE_VERSION));
     protobuf_put_message(out, field, &scratch->value);
+}
+
+void otlp_put_id(struct buf *out, uint32_t field, const char *hex)
+{
+    unsigned char id[16];
+    size_t size = 0;
+    for (; size < sizeof(id) && hex[2 * size]; size++)
+        id[size] = (unsigned char)(hex_value(hex[2 * size]) << 4 | hex_value(hex[2 * size + 1]));
+    protobuf_put_bytes(out, field, id, size);
 }

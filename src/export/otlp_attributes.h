@@ -19,5 +19,11 @@ void otlp_put_text_value(struct buf *out, const char *text, struct buf *scratch)
 /* Appends a KeyValue as this field, with value `text`, or `number` if `text` is NULL. */
 void otlp_put_attribute(struct buf *out, uint32_t field, const char *key, const char *text, uint64_t number,
                         struct otlp_scratch *scratch);
+/* Appends a KeyValue as this field, with value true. */
+void otlp_put_true(struct buf *out, uint32_t field, const char *key, struct otlp_scratch *scratch);
+/* Appends a string field, converted to valid UTF-8. */
+void otlp_put_text(struct buf *out, uint32_t field, const char *text, struct otlp_scratch *scratch);
 /* Appends the InstrumentationScope as this field. */
 void otlp_put_scope(struct buf *out, uint32_t field, struct otlp_scratch *scratch);
+/* Appends a trace ID or span ID as this field; `hex` has an even number of hexadecimal digits, at most 32. */
+void otlp_put_id(struct buf *out, uint32_t field, const char *hex);

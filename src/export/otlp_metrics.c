@@ -5,10 +5,12 @@
 #include "base/protobuf.h"
 #include "base/saturated.h"
 #include "export/otlp_attributes.h"
+#include "export/otlp_conventions.h"
 #include "lib/otlp/fields.h"
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -21,10 +23,12 @@ struct writer {
     uint64_t time_unix_ns;
     uint64_t too_large;
 
-    struct buf resource, scope; /* fields of ResourceMetrics and ScopeMetrics, the same in all packets */
-    struct buf metrics;         /* ScopeMetrics.metrics that are complete */
-    struct buf description;     /* fields of the current Metric without its points */
-    struct buf points;          /* the points of the current Metric in this packet */
+    struct buf resource;    /* field of ResourceMetrics: Sonde itself, or the service that the points describe */
+    struct buf scope;       /* field of ScopeMetrics, the same in all packets */
+    const char *service;    /* whose points are written; NULL: points about this node */
+    struct buf metrics;     /* ScopeMetrics.metrics that are complete */
+    struct buf description; /* fields of the current Metric without its points */
+    struct buf points;      /* the points of the current Metric in this packet */
     uint64_t packet_points;
 
     struct buf point, attributes, part, resource_metrics, packet;
@@ -109,6 +113,20 @@ static void put_buckets(struct writer *w, const struct metric_point *point)
     protobuf_put_message(&w->point, HISTOGRAM_POINT_BOUNDS, &w->part);
 }
 
+static void put_exemplars(struct writer *w, const struct metric_point *point)
+{
+    for (size_t i = 0; point->exemplars && i <= point->bound_count; i++) {
+        const struct metric_exemplar *e = &point->exemplars[i];
+        if (!e->trace_id)
+            continue;
+        protobuf_put_fixed64(&w->part, EXEMPLAR_TIME, e->unix_ns);
+        protobuf_put_fixed64(&w->part, EXEMPLAR_AS_DOUBLE, bits_of(e->value));
+        otlp_put_id(&w->part, EXEMPLAR_SPAN_ID, e->span_id);
+        otlp_put_id(&w->part, EXEMPLAR_TRACE_ID, e->trace_id);
+        protobuf_put_message(&w->point, HISTOGRAM_POINT_EXEMPLARS, &w->part);
+    }
+}
+
 static void put_histogram_point(struct writer *w, const struct metric_point *point, uint64_t start_unix_ns)
 {
     protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_START, start_unix_ns);
@@ -116,7 +134,26 @@ static void put_histogram_point(struct writer *w, const struct metric_point *poi
     protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_COUNT, count_of(point));
     protobuf_put_fixed64(&w->point, HISTOGRAM_POINT_SUM, bits_of(point->value));
     put_buckets(w, point);
+    put_exemplars(w, point);
     buf_append(&w->point, w->attributes.data, w->attributes.size);
+}
+
+/* The service that a point of the conventions describes; "": none. */
+static const char *service_of(const struct metric_point *point)
+{
+    for (size_t i = 0; i < point->label_count; i++)
+        if (strcmp(point->labels[i].name, OTLP_SERVICE_LABEL) == 0)
+            return point->labels[i].value;
+    return "";
+}
+
+static void put_convention_attribute(struct writer *w, uint32_t field, const struct metric_label *label)
+{
+    bool is_number;
+    const char *name = otlp_convention_attribute(label->name, &is_number);
+    if (strcmp(name, OTLP_SERVICE_LABEL) != 0) /* in the resource */
+        otlp_put_attribute(&w->attributes, field, name, is_number ? NULL : label->value,
+                           is_number ? strtoull(label->value, NULL, 10) : 0, &w->scratch);
 }
 
 static void put_attributes(struct writer *w, const struct metric_family *family, const struct metric_point *point)
@@ -125,7 +162,10 @@ static void put_attributes(struct writer *w, const struct metric_family *family,
         family->type == METRIC_HISTOGRAM ? HISTOGRAM_POINT_ATTRIBUTES : (uint32_t)NUMBER_POINT_ATTRIBUTES;
     w->attributes.size = 0;
     for (size_t i = 0; i < point->label_count; i++)
-        otlp_put_attribute(&w->attributes, field, point->labels[i].name, point->labels[i].value, 0, &w->scratch);
+        if (w->service)
+            put_convention_attribute(w, field, &point->labels[i]);
+        else
+            otlp_put_attribute(&w->attributes, field, point->labels[i].name, point->labels[i].value, 0, &w->scratch);
 }
 
 /* Unix time. Gauges have no start, and are not remembered. */
@@ -133,7 +173,8 @@ static uint64_t find_start(struct writer *w, const struct metric_family *family,
 {
     if (family->type == METRIC_GAUGE)
         return 0;
-    const uint64_t of_name = XXH3_64bits(family->name, strlen(family->name));
+    const uint64_t of_service = w->service ? XXH3_64bits(w->service, strlen(w->service)) : 0;
+    const uint64_t of_name = XXH3_64bits_withSeed(family->name, strlen(family->name), of_service);
     const uint64_t series = XXH3_64bits_withSeed(w->attributes.data, w->attributes.size, of_name);
     const double value = family->type == METRIC_HISTOGRAM ? (double)count_of(point)
                          : family->type == METRIC_INFO    ? 1
@@ -165,9 +206,9 @@ static const char *ucum_of(const char *unit)
 
 static void begin_metric(struct writer *w, const struct metric_family *family)
 {
-    const char *unit = ucum_of(family->unit);
+    const char *unit = ucum_of(family->unit), *convention = otlp_convention_metric(family->name);
     w->description.size = 0;
-    buf_puts(&w->part, family->name);
+    buf_puts(&w->part, convention ? convention : family->name);
     buf_puts(&w->part, family->type == METRIC_INFO ? "_info" : "");
     protobuf_put_message(&w->description, METRIC_NAME, &w->part);
     buf_put_utf8(&w->part, family->help);
@@ -195,20 +236,26 @@ static void end_metric(struct writer *w, const struct metric_family *family)
 
 /* ---- packets ---- */
 
-static void end_packet(struct writer *w)
+/* Moves the metrics of the current resource to the packet. */
+static void end_resource(struct writer *w)
 {
-    if (!w->packet_points)
+    if (!w->metrics.size)
         return;
-    w->packet.size = 0;
     buf_append(&w->part, w->scope.data, w->scope.size);
     buf_append(&w->part, w->metrics.data, w->metrics.size);
     w->metrics.size = 0;
     buf_append(&w->resource_metrics, w->resource.data, w->resource.size);
     protobuf_put_message(&w->resource_metrics, RESOURCE_METRICS_SCOPE_METRICS, &w->part);
     protobuf_put_message(&w->packet, METRICS_RESOURCE_METRICS, &w->resource_metrics);
+}
+
+static void end_packet(struct writer *w)
+{
+    end_resource(w);
     const struct otlp_metrics_packet packet = {w->packet.data, w->packet.size, w->packet_points};
-    if (writer_error(w) == 0)
+    if (w->packet_points && writer_error(w) == 0)
         w->sink->packet(w->sink->context, &packet);
+    w->packet.size = 0;
     w->packet_points = 0;
 }
 
@@ -218,7 +265,7 @@ static size_t size_with_point(const struct writer *w)
     const size_t temporality_and_monotonic = 4;
     const size_t metric = HEADER_BYTES + w->description.size + HEADER_BYTES + w->points.size + HEADER_BYTES +
                           w->point.size + temporality_and_monotonic;
-    return HEADER_BYTES + w->resource.size + HEADER_BYTES + w->scope.size + w->metrics.size + metric;
+    return w->packet.size + HEADER_BYTES + w->resource.size + HEADER_BYTES + w->scope.size + w->metrics.size + metric;
 }
 
 static void add_point(struct writer *w, const struct metric_family *family, const struct metric_point *point)
@@ -236,15 +283,43 @@ static void add_point(struct writer *w, const struct metric_family *family, cons
     w->packet_points++;
 }
 
-static void prepare_packets(struct writer *w)
+/* Points of another resource follow. `service` NULL: Sonde itself. */
+static void begin_resource(struct writer *w, const char *service)
 {
     const char *host = w->o->host_name;
-    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.name", "sonde", 0, &w->scratch);
-    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.version", SONDE_VERSION, 0, &w->scratch);
+    end_resource(w);
+    w->service = service;
+    w->resource.size = 0;
+    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.name", service ? service : "sonde", 0, &w->scratch);
+    if (!service)
+        otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.version", SONDE_VERSION, 0, &w->scratch);
     otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.instance.id", host, 0, &w->scratch);
     otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "host.name", host, 0, &w->scratch);
     protobuf_put_message(&w->resource, RESOURCE_METRICS_RESOURCE, &w->part);
-    otlp_put_scope(&w->scope, SCOPE_METRICS_SCOPE, &w->scratch);
+}
+
+static void write_family(struct writer *w, const struct metric_family *family)
+{
+    begin_metric(w, family);
+    for (size_t i = 0; i < family->point_count; i++)
+        add_point(w, family, &family->points[i]);
+    end_metric(w, family);
+}
+
+/* The points of a service follow each other. */
+static void write_family_by_service(struct writer *w, const struct metric_family *family)
+{
+    begin_metric(w, family);
+    for (size_t i = 0; i < family->point_count; i++) {
+        const char *service = service_of(&family->points[i]);
+        if (!w->service || strcmp(service, w->service) != 0) {
+            end_metric(w, family);
+            begin_resource(w, service);
+        }
+        add_point(w, family, &family->points[i]);
+    }
+    end_metric(w, family);
+    begin_resource(w, NULL);
 }
 
 int otlp_metrics_write(const struct metric_set *set, struct series_starts *starts, const struct otlp_metrics_options *o,
@@ -255,13 +330,14 @@ int otlp_metrics_write(const struct metric_set *set, struct series_starts *start
     int r = metric_set_error(set);
     if (r < 0)
         return r;
-    prepare_packets(&w);
+    otlp_put_scope(&w.scope, SCOPE_METRICS_SCOPE, &w.scratch);
+    begin_resource(&w, NULL);
     for (size_t i = 0; i < metric_set_families(set); i++) {
         const struct metric_family family = metric_set_family(set, i);
-        begin_metric(&w, &family);
-        for (size_t k = 0; k < family.point_count; k++)
-            add_point(&w, &family, &family.points[k]);
-        end_metric(&w, &family);
+        if (otlp_convention_metric(family.name))
+            write_family_by_service(&w, &family);
+        else
+            write_family(&w, &family);
     }
     end_packet(&w);
     r = writer_error(&w);

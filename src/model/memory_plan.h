@@ -24,7 +24,8 @@
     X(IO_TABLES, "io_tables", 300)      /* I/O: counters by job and mount, names, requests in flight; in the kernel */ \
     X(IO_SERIES, "io_series", 80)       /* I/O: exported series */                                                     \
     X(EXPORT_QUEUE, "export_queue", 45) /* export: profiles that wait for the receiver */                              \
-    X(EXPORT_PROFILES, "export_profiles", 90) /* export: profiles that are being filled */
+    X(EXPORT_PROFILES, "export_profiles", 90) /* export: profiles that are being filled */                             \
+    X(SPAN_QUEUE, "span_queue", 45)           /* export: requests that wait for the receiver of spans */
 
 enum memory_part {
     MEMORY_NONE, /* no part: 0 bytes */

@@ -22,12 +22,19 @@ struct numbers {
     uint64_t data[];
 };
 
+struct exemplars {
+    struct exemplars *next;
+    struct metric_exemplar list[];
+};
+
 struct metric_set {
     atomic_uint references;
     struct strings *texts;
     struct family *families;
     size_t count, capacity;
     struct numbers *numbers;
+    struct exemplars *exemplars;
+    size_t last_histogram; /* 1 + index of the family of the last histogram point; 0: none, or it was not added */
     int error;
 };
 
@@ -61,6 +68,10 @@ void metric_set_free(struct metric_set *set)
     for (struct numbers *n = set->numbers, *next; n; n = next) {
         next = n->next;
         free(n);
+    }
+    for (struct exemplars *e = set->exemplars, *next; e; e = next) {
+        next = e->next;
+        free(e);
     }
     free(set->families);
     strings_free(set->texts);
@@ -211,6 +222,7 @@ void metric_add_histogram(struct metric_set *set, const char *name, const char *
                           const double *bounds, const uint64_t *counts, size_t bound_count, double sum,
                           const struct metric_label *labels, size_t label_count)
 {
+    set->last_histogram = 0;
     for (size_t i = 1; i < bound_count; i++)
         if (bounds[i] <= bounds[i - 1]) {
             set_error(set, -EINVAL);
@@ -221,13 +233,53 @@ void metric_add_histogram(struct metric_set *set, const char *name, const char *
     if (!point)
         return;
     point->value = sum;
-    if (!copy_numbers(set, point, bounds, counts, bound_count))
+    if (copy_numbers(set, point, bounds, counts, bound_count))
+        set->last_histogram = (size_t)(family - set->families) + 1;
+    else
         family->seen.point_count--;
+}
+
+/* The exemplars of a point, all of them none at first. */
+static struct metric_exemplar *add_exemplars(struct metric_set *set, struct metric_point *point)
+{
+    struct exemplars *exemplars = calloc(1, sizeof(*exemplars) + (point->bound_count + 1) * sizeof(exemplars->list[0]));
+    if (!exemplars) {
+        set_error(set, -ENOMEM);
+        return NULL;
+    }
+    exemplars->next = set->exemplars;
+    set->exemplars = exemplars;
+    point->exemplars = exemplars->list;
+    return exemplars->list;
+}
+
+void metric_add_exemplar(struct metric_set *set, size_t bucket, const struct metric_exemplar *exemplar)
+{
+    if (!set->last_histogram)
+        return;
+    const struct family *family = &set->families[set->last_histogram - 1];
+    struct metric_point *point = &family->points[family->seen.point_count - 1];
+    assert(bucket <= point->bound_count);
+    struct metric_exemplar *list = point->exemplars ? set->exemplars->list : add_exemplars(set, point);
+    if (!list)
+        return;
+    list[bucket] = *exemplar;
+    list[bucket].trace_id = copy_string(set, exemplar->trace_id);
+    list[bucket].span_id = copy_string(set, exemplar->span_id);
 }
 
 int metric_set_error(const struct metric_set *set)
 {
     return set->error;
+}
+
+static void add_histogram_of(struct metric_set *set, const struct metric_family *f, const struct metric_point *p)
+{
+    metric_add_histogram(set, f->name, f->unit, f->help, p->bounds, p->counts, p->bound_count, p->value, p->labels,
+                         p->label_count);
+    for (size_t i = 0; p->exemplars && i <= p->bound_count; i++)
+        if (p->exemplars[i].trace_id)
+            metric_add_exemplar(set, i, &p->exemplars[i]);
 }
 
 void metric_add_set(struct metric_set *set, const struct metric_set *other)
@@ -237,8 +289,7 @@ void metric_add_set(struct metric_set *set, const struct metric_set *other)
         for (size_t n = 0; n < f.point_count; n++) {
             const struct metric_point *p = &f.points[n];
             if (f.type == METRIC_HISTOGRAM)
-                metric_add_histogram(set, f.name, f.unit, f.help, p->bounds, p->counts, p->bound_count, p->value,
-                                     p->labels, p->label_count);
+                add_histogram_of(set, &f, p);
             else
                 metric_add(set, f.name, f.type, f.unit, f.help, p->value, p->labels, p->label_count);
         }

@@ -35,6 +35,17 @@ void metric_add_histogram(struct metric_set *set, const char *name, const char *
                           const double *bounds, const uint64_t *counts, size_t bound_count, double sum,
                           const struct metric_label *labels, size_t label_count);
 
+/* A measured value of a bucket, and the trace that it belongs to. */
+struct metric_exemplar {
+    double value;
+    uint64_t unix_ns;
+    const char *trace_id, *span_id; /* hexadecimal */
+};
+
+/* Sets the exemplar of a bucket of the point that metric_add_histogram has just added; ignored if that failed. Strings
+ * are copied. */
+void metric_add_exemplar(struct metric_set *set, size_t bucket, const struct metric_exemplar *exemplar);
+
 /* Adds all points of another set, which stays as it is, and its error. */
 void metric_add_set(struct metric_set *set, const struct metric_set *other);
 
@@ -52,6 +63,7 @@ struct metric_point {
     const double *bounds; /* histogram only */
     const uint64_t *counts;
     size_t bound_count;
+    const struct metric_exemplar *exemplars; /* of each bucket, trace_id NULL: none; NULL: of none */
 };
 struct metric_family {
     const char *name, *unit, *help;

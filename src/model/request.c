@@ -221,3 +221,8 @@ enum request_part_kind request_top_kind(const uint64_t kind_ns[REQUEST_PART_COUN
     }
     return top;
 }
+
+const struct trace_link *request_exemplar(const struct request *r)
+{
+    return trace_link_is_set(&r->span.id) ? &r->span.id : trace_link_is_set(&r->link) ? &r->link : NULL;
+}

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "model/request_span.h"
 #include "model/trace_link.h"
 
 #include <stdbool.h>
@@ -143,11 +144,12 @@ struct request {
     uint16_t status;    /* of HTTP, or REQUEST_STATUS_GRPC and more; 0: no reply seen */
     uint8_t protocol;   /* enum request_protocol_kind */
     uint64_t bytes_in, bytes_out;
-    struct trace_link link; /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
-    uint32_t weight;        /* of a random sample: how many requests of its process it stands for; 0: not in it */
-    bool is_notable;        /* it has a record for another reason than the sample: it is slow or failed */
-    const char *upstream;   /* the service that it waited for longest: "10.0.0.7:5432", "127.0.0.1:8199 (python)";
-                               "": none, or not known */
+    struct trace_link link;   /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
+    struct request_span span; /* its own; zeros: spans are not exported */
+    uint32_t weight;          /* of a random sample: how many requests of its process it stands for; 0: not in it */
+    bool is_notable;          /* it has a record for another reason than the sample: it is slow or failed */
+    const char *upstream;     /* the service that it waited for longest: "10.0.0.7:5432", "127.0.0.1:8199 (python)";
+                                 "": none, or not known */
     uint64_t upstream_longest_ns;     /* how long it waited for that, */
     uint64_t upstream_ns;             /* and for others in all */
     struct request_usual usual;       /* of its service, method and route, when it was queried */
@@ -216,6 +218,10 @@ static inline bool request_is_abnormal(const struct request *r)
 {
     return request_is_failed(r->status) || request_is_slow(r->duration_ns, &r->usual);
 }
+
+/* The span that represents the request where its durations are counted: its own if spans are exported, else the one
+ * that its program made; NULL: none. Borrowed. */
+const struct trace_link *request_exemplar(const struct request *r);
 
 /* Copies the next line of a part's stack or a segment's notes into `line` and advances `at`. False at the end. */
 bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES]);

@@ -44,15 +44,16 @@ struct pipeline_options {
     /* How the memory is divided; NULL: memory_bytes, among the parts of the pipeline. */
     const struct memory_plan *memory;
     uint64_t memory_bytes;
-    double unwind_share;       /* of one CPU, for building unwind tables; 0: unlimited */
-    bool runtimes_if_seen;     /* load the unwinders of Node and Java only if one of filter.pids runs such a runtime */
-    size_t cache_entries;      /* of each cache, a power of two; 0: derived from their memory. Does not change the
-                                * output; for tests */
-    bool lines;                /* keep the files of native frames, to resolve source lines (pipeline_line_objects) */
-    const char *cri_socket;    /* of the container runtime; "": the default paths; NULL: no pod names */
-    const char *pod_labels;    /* labels of pods that become attributes, separated by commas; "": none */
-    const char *record_events; /* file to write every event record to; NULL: none */
-    const char *replay;        /* file to read event records from instead of the kernel; NULL: the kernel */
+    double unwind_share;        /* of one CPU, for building unwind tables; 0: unlimited */
+    bool runtimes_if_seen;      /* load the unwinders of Node and Java only if one of filter.pids runs such a runtime */
+    size_t cache_entries;       /* of each cache, a power of two; 0: derived from their memory. Does not change the
+                                 * output; for tests */
+    bool lines;                 /* keep the files of native frames, to resolve source lines (pipeline_line_objects) */
+    const char *cri_socket;     /* of the container runtime; "": the default paths; NULL: no pod names */
+    const char *pod_labels;     /* labels of pods that become attributes, separated by commas; "": none */
+    struct span_seed span_seed; /* of the spans of requests; zeros: they have none */
+    const char *record_events;  /* file to write every event record to; NULL: none */
+    const char *replay;         /* file to read event records from instead of the kernel; NULL: the kernel */
 };
 
 /* Opens and attaches the sources. `report` is filled also on failure. Sources that cannot attach are skipped; the

@@ -49,6 +49,7 @@ static int open_sources(struct pipeline *p, const struct pipeline_options *optio
                                        .sample_hz = options->sample_hz,
                                        .rules = options->rules,
                                        .event = options->event,
+                                       .wants_callers = options->span_seed.high || options->span_seed.low,
                                        .no_runtimes = p->no_runtimes};
     int first_error = pid_namespace_check(report);
     size_t providing = 0;

@@ -41,6 +41,16 @@ struct metrics_export_stats {
     atomic_uint_least64_t dropped[DROP_COUNT]; /* points */
 };
 
+/* Of spans. */
+struct spans_export_stats {
+    struct packet_stats sent;
+    atomic_uint_least64_t spans;               /* in accepted packets */
+    atomic_uint_least64_t rejected_spans;      /* of accepted packets */
+    atomic_uint_least64_t unsampled;           /* left out, because their callers do not sample the trace */
+    atomic_uint_least64_t late;                /* newer records of requests whose spans were already sent */
+    atomic_uint_least64_t dropped[DROP_COUNT]; /* spans */
+};
+
 static inline void export_stats_count(atomic_uint_least64_t *counter, uint64_t number)
 {
     atomic_fetch_add_explicit(counter, number, memory_order_relaxed);
@@ -54,3 +64,4 @@ static inline uint64_t export_stats_read(const atomic_uint_least64_t *counter)
 uint64_t export_stats_dropped(const atomic_uint_least64_t dropped[DROP_COUNT]); /* sum over all reasons */
 void export_stats_metrics(const struct export_stats *s, struct metric_set *set);
 void metrics_export_stats_metrics(const struct metrics_export_stats *s, struct metric_set *set);
+void spans_export_stats_metrics(const struct spans_export_stats *s, struct metric_set *set);

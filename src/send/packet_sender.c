@@ -2,16 +2,19 @@
 #include "send/packet_sender.h"
 
 #include "base/log.h"
+#include "model/request_span.h"
 #include "send/send_warnings.h"
 
 #include "otlp/zstd.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PAUSE_MAX_MS 10000
+#define TRACE_HEADER "traceparent=" SPAN_EXPORTS_TRACEPARENT ","
 
 struct packet_sender {
     struct packet_sender_options o;
@@ -20,6 +23,7 @@ struct packet_sender {
     const char *key;               /* of the endpoint's setting */
     const char *what, *items;      /* in messages */
     char shown[OTLP_URL_SHOWN_SIZE];
+    char headers[sizeof(((struct config *)0)->otlp_headers) + sizeof(TRACE_HEADER)];
     struct otlp_sender sender;
     struct send_warnings warnings;
 };
@@ -90,21 +94,33 @@ int packet_sender_send(struct packet_sender *s, const void *data, size_t size, u
     return 0;
 }
 
+/* Of a signal: the key of its endpoint, and its words in messages. */
+static const struct {
+    const char *key, *what, *items;
+} signals[] = {
+    [OTLP_SIGNAL_TRACES] = {"otlp.traces_endpoint", "spans", "spans"},
+    [OTLP_SIGNAL_METRICS] = {"otlp.metrics_endpoint", "metrics", "points"},
+    [OTLP_SIGNAL_PROFILES] = {"otlp.profiles_endpoint", "profiles", "profiles"},
+};
+
 static void set_settings(struct packet_sender *s)
 {
     struct config *c = &s->config;
-    const bool is_metrics = s->o.signal == OTLP_SIGNAL_METRICS;
-    s->settings = (struct otlp_settings){.endpoint = is_metrics ? c->otlp_metrics_endpoint : c->otlp_profiles_endpoint,
-                                         .headers = c->otlp_headers,
+    char *const endpoints[] = {[OTLP_SIGNAL_TRACES] = c->otlp_traces_endpoint,
+                               [OTLP_SIGNAL_METRICS] = c->otlp_metrics_endpoint,
+                               [OTLP_SIGNAL_PROFILES] = c->otlp_profiles_endpoint};
+    s->settings = (struct otlp_settings){.endpoint = endpoints[s->o.signal],
+                                         .headers = s->headers,
                                          .certificate = c->otlp_certificate,
                                          .client_certificate = c->otlp_client_certificate,
                                          .client_key = c->otlp_client_key,
                                          .timeout_ms = (uint32_t)c->otlp_timeout_ms,
                                          .protocol = config_is_grpc(c) ? OTLP_GRPC : OTLP_HTTP_PROTOBUF,
                                          .gzip = strcmp(c->otlp_compression, "gzip") == 0};
-    s->key = is_metrics ? "otlp.metrics_endpoint" : "otlp.profiles_endpoint";
-    s->what = is_metrics ? "metrics" : "profiles";
-    s->items = is_metrics ? "points" : "profiles";
+    s->key = signals[s->o.signal].key;
+    s->what = signals[s->o.signal].what;
+    s->items = signals[s->o.signal].items;
+    snprintf(s->headers, sizeof(s->headers), TRACE_HEADER "%s", c->otlp_headers);
     otlp_url_shown(s->settings.endpoint, s->shown);
 }
 

@@ -14,8 +14,8 @@ struct packet_sender;
 /* All members are borrowed, except `config`, which is copied. */
 struct packet_sender_options {
     const struct config *config;
-    enum otlp_signal signal; /* OTLP_SIGNAL_METRICS or OTLP_SIGNAL_PROFILES */
-    uint64_t give_up_ns;     /* no attempt begins that long after a packet's first one */
+    enum otlp_signal signal;
+    uint64_t give_up_ns; /* no attempt begins that long after a packet's first one */
     const struct export_io *io;
     struct export_end *end;
     struct packet_stats *stats;

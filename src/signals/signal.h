@@ -49,6 +49,8 @@ struct signal_services {
     struct recent_samples *recent_samples; /* where threads ran; NULL: requests are not wanted */
     struct recent_waits *recent_waits;     /* where they waited; likewise */
 
+    struct span_seed span_seed; /* zeros: requests are not exported as spans */
+
     void *pipeline; /* the context of: */
     /* Delivers a finished sample, request, node event or traffic that cannot be read. emit_request takes ownership,
      * the others borrow. emit_request and emit_opaque are NULL where their data is not wanted. */

@@ -30,6 +30,7 @@ struct source_services {
                                            always NULL with `event` */
     const struct sample_event *event;   /* what to sample instead of the CPU clock; NULL: the CPU clock */
     uint64_t sampling_seed; /* of random sampling (sampling.h), for reproducible tests; 0: the kernel's random source */
+    bool wants_callers;     /* requests are exported as spans, which have the caller's trace */
     bool no_runtimes;       /* no monitored process runs Node or Java: their frame walkers are not loaded */
 };
 

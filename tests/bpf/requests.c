@@ -318,7 +318,7 @@ uint64_t counted(const char *service)
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     uint64_t sum = 0;
     assert_int_equal(metric_set_new(&set), 0);
-    request_metrics_write(watch.metrics, set);
+    request_metrics_write(watch.metrics, clock_monotonic_ns(), set);
     for (size_t i = 0; i < metric_set_families(set); i++) {
         struct metric_family family = metric_set_family(set, i);
         for (size_t p = 0; strcmp(family.name, "http_server_request_duration_seconds") == 0 && p < family.point_count;

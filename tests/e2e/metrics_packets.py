@@ -26,7 +26,7 @@ class MetricsReceiver(Receiver):
 
 def prometheus_name(metric):
     """The name that a receiver gives a metric by those rules."""
-    words, unit, total = metric["name"].split("_"), metric.get("unit", ""), metric.get("sum", {}).get("isMonotonic")
+    words, unit, total = metric["name"].replace(".", "_").split("_"), metric.get("unit", ""), metric.get("sum", {}).get("isMonotonic")
     if unit in SUFFIXES and SUFFIXES[unit] not in words:
         words.append(SUFFIXES[unit])
     if unit == "1" and "gauge" in metric:
@@ -36,8 +36,12 @@ def prometheus_name(metric):
     return "_".join(words)
 
 
-def labels_of(point):
-    return tuple(sorted((key, value) for key, value in attributes(point.get("attributes", ())).items()))
+def labels_of(metric, point, resource):
+    """Metrics of the semantic conventions describe the service of their resource, which /metrics has as a label."""
+    labels = {key.replace(".", "_"): value for key, value in attributes(point.get("attributes", ())).items()}
+    if "." in metric["name"]:
+        labels["service_name"] = attributes(resource["attributes"])["service.name"]
+    return tuple(sorted((key, str(value)) for key, value in labels.items()))
 
 
 def text_of(name, labels):
@@ -47,14 +51,14 @@ def text_of(name, labels):
 
 
 def points_of(packet):
-    """(metric, point) of all points of a packet."""
-    resource, = packet["resourceMetrics"]
-    scope, = resource["scopeMetrics"]
-    assert scope["scope"]["name"] == "sonde"
-    for metric in scope["metrics"]:
-        data = next(metric[kind] for kind in ("gauge", "sum", "histogram") if kind in metric)
-        for point in data["dataPoints"]:
-            yield metric, point
+    """(metric, point, resource) of all points of a packet."""
+    for one in packet["resourceMetrics"]:
+        scope, = one["scopeMetrics"]
+        assert scope["scope"]["name"] == "sonde"
+        for metric in scope["metrics"]:
+            data = next(metric[kind] for kind in ("gauge", "sum", "histogram") if kind in metric)
+            for point in data["dataPoints"]:
+                yield metric, point, one["resource"]
 
 
 def series_of(packet):
@@ -64,8 +68,8 @@ def series_of(packet):
     def put(name, labels, value):
         assert text_of(name, labels) not in found, "two points of one series"
         found[text_of(name, labels)] = float(value)
-    for metric, point in points_of(packet):
-        name, labels = prometheus_name(metric), labels_of(point)
+    for metric, point, resource in points_of(packet):
+        name, labels = prometheus_name(metric), labels_of(metric, point, resource)
         if "histogram" not in metric:
             put(name, labels, point["asInt"] if "asInt" in point else point["asDouble"])
             continue

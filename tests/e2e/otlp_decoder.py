@@ -16,7 +16,9 @@ FIELDS = {
     "Scope": {1: ("name", "string"), 2: ("version", "string")},
     "Span": {1: ("traceId", "hex"), 2: ("spanId", "hex"), 3: ("traceState", "string"), 4: ("parentSpanId", "hex"), 5: ("name", "string"), 6: ("kind", "number"),
              7: ("startTimeUnixNano", "fixed64"), 8: ("endTimeUnixNano", "fixed64"), 9: ("attributes", ["KeyValue"]), 10: ("droppedAttributesCount", "number"),
-             11: ("events", ["Event"]), 12: ("droppedEventsCount", "number"), 15: ("status", "Status"), 16: ("flags", "fixed32")},
+             11: ("events", ["Event"]), 12: ("droppedEventsCount", "number"), 13: ("links", ["Link"]), 15: ("status", "Status"),
+             16: ("flags", "fixed32")},
+    "Link": {1: ("traceId", "hex"), 2: ("spanId", "hex")},
     "Event": {1: ("timeUnixNano", "fixed64"), 2: ("name", "string"), 3: ("attributes", ["KeyValue"]), 4: ("droppedAttributesCount", "number")},
     "Status": {2: ("message", "string"), 3: ("code", "number")},
     "metrics": {1: ("resourceMetrics", ["ResourceMetrics"])},
@@ -30,8 +32,9 @@ FIELDS = {
                         7: ("attributes", ["KeyValue"])},
     "Histogram": {1: ("dataPoints", ["HistogramDataPoint"]), 2: ("aggregationTemporality", "number")},
     "HistogramDataPoint": {2: ("startTimeUnixNano", "fixed64"), 3: ("timeUnixNano", "fixed64"), 4: ("count", "fixed64"), 5: ("sum", "double?"),
-                           6: ("bucketCounts", ["fixed64"]), 7: ("explicitBounds", ["double"]), 9: ("attributes", ["KeyValue"]), 10: ("flags", "number"),
+                           6: ("bucketCounts", ["fixed64"]), 7: ("explicitBounds", ["double"]), 8: ("exemplars", ["Exemplar"]), 9: ("attributes", ["KeyValue"]), 10: ("flags", "number"),
                            11: ("min", "double?"), 12: ("max", "double?")},
+    "Exemplar": {2: ("timeUnixNano", "fixed64"), 3: ("asDouble", "double?"), 4: ("spanId", "hex"), 5: ("traceId", "hex")},
     "ProcessContext": {1: ("resource", "Resource"), 2: ("attributes", ["KeyValue"])},
 }
 PACKED = {"fixed64": 8, "double": 8}

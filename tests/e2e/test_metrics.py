@@ -51,7 +51,7 @@ def exported(started):
     status, _, body = started.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert status == 200
     types, labels = {}, {}
-    for line in body.decode().splitlines():
+    for line in re.sub(r" # \{.*", "", body.decode()).splitlines():
         if family := re.match(r"# TYPE (\S+) (\S+)", line):
             name = family[1] + SUFFIX.get(family[2], "")
             types[name] = family[2]
@@ -103,8 +103,10 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  
     assert plain.stop() == 0
     server = start_prefork(run)
     started = agent(*everything_enabled(sonde), "--set", "budget.one_cpu=1000%", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/",
-                    "--set", "otlp.metrics_endpoint=http://127.0.0.1:9/")
+                    "--set", "otlp.metrics_endpoint=http://127.0.0.1:9/", "--set", "otlp.traces_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
+    assert get(server.port, "/status?503").status == 503
+    wait_for(lambda: started.metric("http_server_request_duration_seconds_count", error_type="503"), what="the failed request")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
     wait_for(lambda: "sonde_off_cpu_seconds_total{" in started.text("/metrics"), what="a wait")
     exchange_tls_records()

@@ -15,7 +15,7 @@ from otlp_receiver import receivers
 from profiles_receiver import accept, accept_and_hang_up
 from traced_server import official  # noqa: F401 (a fixture)
 
-PAGE_LINE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([^ ]+)')
+PAGE_LINE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([^ ]+)(?: # .*)?')
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 
 
@@ -80,7 +80,7 @@ def test_series_are_those_of_the_page(exporting, receiver, file_system):  # noqa
     standing = {name: value for name, value in only_counts(before).items() if after.get(name) == value}
     assert len(standing) > 50 and any("sonde_io_write_bytes_total" in name for name in standing)
     assert {name: sent[name] for name in standing} == standing
-    resource, = packet["resourceMetrics"]
+    resource = packet["resourceMetrics"][0]
     said = {pair["key"]: pair["value"]["stringValue"] for pair in resource["resource"]["attributes"]}
     assert (said["service.name"], said["host.name"], said["service.instance.id"]) == ("sonde", os.uname().nodename, os.uname().nodename)
     assert started.stop() == 0
@@ -97,7 +97,7 @@ def test_last_packet_has_everything_until_the_end(exporting, receiver, file_syst
     subprocess.run(["dd", "if=/dev/zero", f"of={point}/data", "bs=4k", "count=777"], check=True, capture_output=True)
     assert started.stop() == 0
     packet, = to.packets()
-    written = [(int(p["asInt"]), metric["unit"], metric["sum"]["isMonotonic"]) for metric, p in points_of(packet)
+    written = [(int(p["asInt"]), metric["unit"], metric["sum"]["isMonotonic"]) for metric, p, _ in points_of(packet)
                if metric["name"] == "sonde_io_write_bytes" and {"key": "mountpoint", "value": {"stringValue": str(point)}} in p["attributes"]]
     assert written == [(777 * 4096, "By", True)]
 
@@ -111,14 +111,14 @@ def test_each_series_keeps_its_start(exporting, receiver, file_system):  # noqa:
     name = "sonde_io_write_bytes"
 
     def has_write(packet):
-        return any(metric["name"] == name and str(point) in str(p["attributes"]) for metric, p in points_of(packet))
+        return any(metric["name"] == name and str(point) in str(p["attributes"]) for metric, p, _ in points_of(packet))
     wait_for(lambda: sum(map(has_write, to.packets())) >= 2, 60, "two packets with the write")
     assert started.stop() == 0
     starts, times = {}, []
     packets = to.packets()
     for packet in packets:
-        times.append({int(p["timeUnixNano"]) for _, p in points_of(packet)})
-        for metric, p in points_of(packet):
+        times.append({int(p["timeUnixNano"]) for _, p, _ in points_of(packet)})
+        for metric, p, _ in points_of(packet):
             assert ("startTimeUnixNano" in p) == ("gauge" not in metric)
             if "gauge" not in metric:
                 assert int(p["startTimeUnixNano"]) < int(p["timeUnixNano"])
@@ -146,8 +146,8 @@ def test_receiver_that_comes_back_gets_the_present_values(exporting, receiver, f
     assert started.stop() == 0
     assert [value for name, value in sent.items() if name.startswith("sonde_io_write_bytes_total{") and str(point) in name] == [5 * 4096]
     assert sum(value for name, value in sent.items() if name.startswith("sonde_self_metrics_export_dropped_points_total")) > 0
-    times = [int(p["timeUnixNano"]) for packet in second.packets() for _, p in points_of(packet)][:1]
-    assert times[0] > max(int(p["timeUnixNano"]) for packet in first.packets() for _, p in points_of(packet))
+    times = [int(p["timeUnixNano"]) for packet in second.packets() for _, p, _ in points_of(packet)][:1]
+    assert times[0] > max(int(p["timeUnixNano"]) for packet in first.packets() for _, p, _ in points_of(packet))
     warnings = [line for line in started.running.error.splitlines() if "metrics cannot be delivered to http://127.0.0.1" in line]
     assert len(warnings) == 1 and f"{first.url} accepts metrics again" in started.running.error
 

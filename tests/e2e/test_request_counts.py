@@ -31,7 +31,8 @@ def counted(agent, service):
     found = Counter()
     for key, value in agent.metrics().items():
         if key.startswith("http_server_request_duration_seconds_count{") and f'service_name="{service}"' in key:
-            found[re.search(r'status_class="(\w+)"', key)[1]] += int(value)
+            status = re.search(r'status_code="(\d)', key)
+            found[f"{status[1]}xx" if status else "none"] += int(value)
     return +found
 
 

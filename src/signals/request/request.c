@@ -5,6 +5,7 @@
 #include "resolve/process/process_go.h"
 #include "resolve/process/processes.h"
 #include "signals/recent_waits.h"
+#include "signals/request/request_callers.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
 #include "signals/request/request_opaque.h"
@@ -27,6 +28,7 @@ struct request_signal {
     struct request_opaque_counts *opaque; /* likewise, or they are not wanted */
     void *source;                         /* NULL: a replay */
     struct served_ports served;
+    struct request_callers callers;
     struct request_path pending[PENDING_MAX]; /* their records are the batch's, valid until the turn ends */
     size_t pending_count;
 };
@@ -67,6 +69,13 @@ static bool check_request(const struct record_header *header)
     return request_record_is_sound(r) && memchr(r->comm, 0, sizeof(r->comm));
 }
 
+static bool check_caller(const struct record_header *header)
+{
+    const struct request_caller_record *c = (const struct request_caller_record *)header;
+
+    return header->size_bytes == sizeof(*c) && c->id && memchr(c->traceparent, 0, sizeof(c->traceparent));
+}
+
 static bool is_go_program(const struct request_signal *q, const struct request_record *record)
 {
     const struct process *process = processes_find(q->services->processes, record->h.pid, record->cgroup_id);
@@ -90,6 +99,12 @@ static void want_waits(const struct request_signal *q, const struct request_reco
     }
 }
 
+static void make_span(const struct request_signal *q, struct request *request)
+{
+    request->span = request_span_make(&q->services->span_seed, request->id,
+                                      request_callers_find(&q->callers, request->id), &request->link);
+}
+
 /* Diagnoses the pending requests once the whole turn has been read, when everything about them is known: the requests
  * of a turn share the cost of their paths. The texts of the paths are made within the same budget. */
 static void diagnose_pending(struct request_signal *q)
@@ -110,6 +125,10 @@ static void diagnose_pending(struct request_signal *q)
         if (q->services->recent_waits)
             want_waits(q, pending->record, &pending->segments);
         int r = diagnose_request(pending->record, &pending->segments, pending->no_path, &names, &request);
+        if (r == 0)
+            make_span(q, request);
+        if (r == 0 && q->metrics)
+            request_metrics_record(q->metrics, request);
         if (r == 0)
             q->services->emit_request(q->services->pipeline, request);
         else
@@ -145,6 +164,15 @@ static void take_request(void *self, const struct record_header *header)
         diagnose_pending(q);
 }
 
+static void take_caller(void *self, const struct record_header *header)
+{
+    struct request_signal *q = self;
+    const struct request_caller_record *record = (const struct request_caller_record *)header;
+    struct traceparent caller;
+    if (traceparent_parse(record->traceparent, strlen(record->traceparent), &caller))
+        request_callers_add(&q->callers, record->id, &caller);
+}
+
 static void end_turn(void *self, const struct mapped_processes *mapped)
 {
     struct request_signal *q = self;
@@ -160,7 +188,7 @@ static void put_metrics(void *self, struct metric_set *set)
 {
     const struct request_signal *q = self;
     if (q->metrics)
-        request_metrics_write(q->metrics, set);
+        request_metrics_write(q->metrics, clock_monotonic_ns(), set);
     request_paths_metrics(q->paths, set);
 }
 
@@ -184,6 +212,7 @@ static bool is_node_wide(const void *settings)
 
 static const struct record_type records[] = {
     {RECORD_REQUEST, check_request, take_request},
+    {RECORD_REQUEST_CALLER, check_caller, take_caller},
     {0},
 };
 
@@ -194,7 +223,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_request = {
     .name = "request",
-    .memory = {.fixed_bytes = 4800u << 10},
+    .memory = {.fixed_bytes = 5800u << 10},
     .source = &source_request,
     .records = records,
     .settings_bytes = sizeof(struct signal_settings),

@@ -1,7 +1,8 @@
-/* Rate, errors and duration of requests per service and status class; see request_metrics.h. */
+/* Exact counts of requests per service, and their division by route; see request_metrics.h. */
 #include "signals/request/request_metrics.h"
 
 #include "resolve/process/processes.h"
+#include "signals/request/request_series.h"
 #include "sources/request/request.h"
 
 #include <linux/types.h>
@@ -17,69 +18,41 @@
 #include <unistd.h>
 
 #define SWEEP_NS     (5 * 1000000000ull)
+#define SETTLE_NS    500000000ull /* longer than a record takes from the kernel's counter to request_metrics_record */
 #define PROC_TICK_NS 10000000ull
-#define SERVICES_MAX 128 /* further services count as "other" */
 #define NAME_MAX_    64
-
-/* Every second of the kernel's power-of-two bounds, from 262 us to 69 s: each is a line per service and class. */
-#define FIRST_BOUND 7
-#define LAST_BOUND  25
-#define BOUNDS      ((LAST_BOUND - FIRST_BOUND) / 2 + 1)
-
-struct service {
-    char name[NAME_MAX_];
-    uint64_t ended[REQUEST_CLASSES][BOUNDS + 1]; /* sums of ended processes */
-    uint64_t ended_ns[REQUEST_CLASSES];
-    uint64_t counts[REQUEST_CLASSES][BOUNDS + 1]; /* during a write: totals */
-    uint64_t sum_ns[REQUEST_CLASSES];
-};
 
 struct request_metrics {
     void *source;
     struct processes *processes; /* NULL: no names */
-    uint64_t swept_ns;
+    uint64_t swept_ns, settled_ns;
     struct { /* the process counted at each place, as of the last sweep */
         uint64_t name;
         uint32_t service;
     } places[REQUEST_SOURCE_PROCESSES_MAX];
-    struct service *services[SERVICES_MAX];
-    size_t service_count;
+    struct request_series *series;
+    struct request_totals_exact ended[REQUEST_SERIES_SERVICES]; /* sums of ended processes */
+    struct request_totals_exact exact[REQUEST_SERIES_SERVICES]; /* while they settle: with those that run */
+    bool is_counted[REQUEST_SERIES_SERVICES];                   /* any request */
 };
 
 int request_metrics_new(void *source, struct processes *processes, struct request_metrics **ret)
 {
-    struct request_metrics *m = calloc(1, sizeof(*m));
-    if (!m)
+    _cleanup_(request_metrics_freep) struct request_metrics *m = calloc(1, sizeof(*m));
+    if (!m || request_series_new(&m->series) < 0)
         return -ENOMEM;
     m->source = source;
     m->processes = processes;
-    *ret = m;
+    *ret = take_ptr(m);
     return 0;
 }
 
 void request_metrics_free(struct request_metrics *m)
 {
-    for (size_t i = 0; m && i < m->service_count; i++)
-        free(m->services[i]);
+    if (!m)
+        return;
+    request_series_free(m->series);
     free(m);
-}
-
-static int find_service(struct request_metrics *m, const char *name, uint32_t *ret)
-{
-    for (size_t i = 0; i < m->service_count; i++)
-        if (strcmp(m->services[i]->name, name) == 0) {
-            *ret = (uint32_t)i;
-            return 0;
-        }
-    if (m->service_count == SERVICES_MAX - 1 && strcmp(name, "other") != 0)
-        return find_service(m, "other", ret);
-    struct service *service = calloc(1, sizeof(*service));
-    if (!service)
-        return -ENOMEM;
-    snprintf(service->name, sizeof(service->name), "%s", name);
-    *ret = (uint32_t)m->service_count;
-    m->services[m->service_count++] = service;
-    return 0;
 }
 
 /* Reads when a process started, in /proc's units (10 ms since boot). -ESRCH: no such process. */
@@ -129,83 +102,92 @@ static void name_service(const struct request_metrics *m, uint64_t name, char ou
         out[0] = 0; /* the name may belong to the new process */
 }
 
-/* Reads the counters at `place` and returns their service, which is fixed for the lifetime of the process: its counts
- * must not move to another series. */
-static struct service *read_counters(struct request_metrics *m, uint32_t place, struct request_process *ret)
+/* Reads the counters at `place`. The service of a process is fixed for its lifetime: its counts must not move to
+ * another series. False: no process is counted there. */
+static bool read_counters(struct request_metrics *m, uint32_t place, struct request_process *ret)
 {
     uint64_t process;
     if (!request_source_read_process(m->source, place, &process, ret))
-        return NULL;
+        return false;
     if (m->places[place].name != process) {
         char name[NAME_MAX_];
         name_service(m, process, name);
         if (!name[0])
             snprintf(name, sizeof(name), "%.16s", ret->comm);
-        if (find_service(m, name, &m->places[place].service) < 0)
-            return NULL;
+        if (request_series_service(m->series, name, &m->places[place].service) < 0)
+            return false;
         m->places[place].name = process;
+        m->is_counted[m->places[place].service] = true;
     }
-    return m->services[m->places[place].service];
+    return true;
 }
 
-static void add_counters(const struct request_process *p, uint64_t counts[][BOUNDS + 1], uint64_t *sum_ns)
+static void add_counters(const struct request_process *p, struct request_totals_exact *to)
 {
-    for (int digit = 0; digit < REQUEST_CLASSES; digit++) {
-        for (int i = 0; i < REQUEST_BUCKETS; i++) {
-            int at = i <= FIRST_BOUND ? 0 : i > LAST_BOUND ? BOUNDS : (i - FIRST_BOUND + 1) / 2;
-            counts[digit][at] += p->buckets[digit][i];
-        }
-        sum_ns[digit] += p->duration_sum_ns[digit];
+    for (int class = 0; class < REQUEST_CLASSES; class ++) {
+        for (int i = 0; i < REQUEST_BUCKETS; i++)
+            to->counts[class][i] += p->buckets[class][i];
+        to->sum_ns[class] += p->duration_sum_ns[class];
     }
 }
 
-static void write_class(struct metric_set *set, const struct service *service, int digit)
+static void settle(struct request_metrics *m, uint64_t now_ns)
 {
-    static const char *const class_names[REQUEST_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    double bounds[BOUNDS];
-    uint64_t total = 0;
-    for (int i = 0; i <= BOUNDS; i++) {
-        if (i < BOUNDS)
-            bounds[i] = (double)(1ull << (FIRST_BOUND + 2 * i + REQUEST_BUCKET_SHIFT + 1)) / 1e9;
-        total += service->counts[digit][i];
-    }
-    if (!total)
-        return;
-    metric_add_histogram(
-        set, "http_server_request_duration_seconds", "seconds",
-        "Requests served, from their first bytes to the last of the reply, by class of status (none: no reply).",
-        bounds, service->counts[digit], BOUNDS, (double)service->sum_ns[digit] / 1e9,
-        METRIC_LABELS({"service_name", service->name}, {"http_response_status_class", class_names[digit]}));
-}
-
-void request_metrics_write(struct request_metrics *m, struct metric_set *set)
-{
-    for (size_t i = 0; i < m->service_count; i++) {
-        memcpy(m->services[i]->counts, m->services[i]->ended, sizeof(m->services[i]->counts));
-        memcpy(m->services[i]->sum_ns, m->services[i]->ended_ns, sizeof(m->services[i]->sum_ns));
-    }
+    m->settled_ns = now_ns;
+    memcpy(m->exact, m->ended, sizeof(m->exact));
     for (uint32_t place = 0; place < REQUEST_SOURCE_PROCESSES_MAX; place++) {
         struct request_process p;
-        struct service *service = read_counters(m, place, &p);
-        if (service)
-            add_counters(&p, service->counts, service->sum_ns);
+        if (read_counters(m, place, &p))
+            add_counters(&p, &m->exact[m->places[place].service]);
     }
-    for (size_t i = 0; i < m->service_count; i++)
-        for (int digit = 0; digit < REQUEST_CLASSES; digit++)
-            write_class(set, m->services[i], digit);
+    for (uint32_t i = 0; i < REQUEST_SERIES_SERVICES; i++)
+        if (m->is_counted[i])
+            request_series_settle(m->series, i, &m->exact[i]);
+}
+
+/* The service that counts the process, whose place is not known yet if it has just served its first request. */
+static int service_of(struct request_metrics *m, const struct request *request, uint32_t *ret)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        for (uint32_t place = 0; place < REQUEST_SOURCE_PROCESSES_MAX; place++)
+            if (m->places[place].name && request_name_pid(m->places[place].name) == request->pid) {
+                *ret = m->places[place].service;
+                return 0;
+            }
+        for (uint32_t place = 0; attempt == 0 && place < REQUEST_SOURCE_PROCESSES_MAX; place++) {
+            struct request_process p;
+            (void)read_counters(m, place, &p);
+        }
+    }
+    return request_series_service(m->series, request->service, ret);
+}
+
+void request_metrics_record(struct request_metrics *m, const struct request *request)
+{
+    uint32_t service;
+    if (service_of(m, request, &service) == 0)
+        request_series_record(m->series, service, request);
+}
+
+void request_metrics_write(struct request_metrics *m, uint64_t now_ns, struct metric_set *set)
+{
+    if (now_ns - m->settled_ns >= SETTLE_NS)
+        settle(m, now_ns);
+    request_series_write(m->series, set);
 }
 
 void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
 {
+    if (now_ns - m->settled_ns >= SETTLE_NS)
+        settle(m, now_ns);
     if (now_ns - m->swept_ns < SWEEP_NS)
         return;
     m->swept_ns = now_ns;
     for (uint32_t place = 0; place < REQUEST_SOURCE_PROCESSES_MAX; place++) {
         struct request_process p;
-        struct service *service = read_counters(m, place, &p);
-        if (!service || now_ns < p.last_ns + SWEEP_NS || !has_ended(m->places[place].name))
+        if (!read_counters(m, place, &p) || now_ns < p.last_ns + SWEEP_NS || !has_ended(m->places[place].name))
             continue;
-        add_counters(&p, service->ended, service->ended_ns);
+        add_counters(&p, &m->ended[m->places[place].service]);
         request_source_forget_process(m->source, place);
         m->places[place].name = 0;
     }

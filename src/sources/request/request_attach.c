@@ -90,6 +90,9 @@ static void set_options(struct request_bpf *bpf, const struct method *method, co
     bpf->rodata->sampling_seed = services->sampling_seed;
     bpf->rodata->links = shared_tables_links_fd(services->tables) >= 0;
     (void)bpf_map__set_autocreate(bpf->maps.request_threads, bpf->rodata->links);
+    bpf->rodata->wants_callers = services->wants_callers;
+    if (!services->wants_callers)
+        bpf_map__set_max_entries(bpf->maps.callers, 1);
     bpf->rodata->has_recorder = shared_tables_recorder(services->tables) != NULL;
     bpf->rodata->has_tasks = shared_tables_has_tasks(services->tables);
     bpf->rodata->preempt_count_distance = preempt_count_find().distance;

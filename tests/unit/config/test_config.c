@@ -346,6 +346,53 @@ static void test_endpoint_from_environment(void **state)
     assert_int_equal(c.otlp_timeout_ms, 10000);
 }
 
+static void test_endpoints_of_all_signals_from_environment(void **state)
+{
+    struct config c;
+    char error[CONFIG_ERROR_BYTES];
+    (void)state;
+    clearenv();
+    setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318/", 1);
+    setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://b:4318/own", 1);
+    setenv("OTEL_METRICS_EXPORTER", "otlp", 1);
+    config_defaults(&c);
+    config_environment(&c, error);
+    assert_string_equal(error, "");
+    assert_string_equal(c.otlp_profiles_endpoint, "http://a:4318/v1development/profiles");
+    assert_string_equal(c.otlp_metrics_endpoint, "http://a:4318/v1/metrics");
+    assert_string_equal(c.otlp_traces_endpoint, "http://b:4318/own");
+    setenv("OTEL_METRICS_EXPORTER", "none", 1);
+    unsetenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+    config_defaults(&c);
+    config_environment(&c, error);
+    assert_string_equal(c.otlp_metrics_endpoint, "");
+    assert_string_equal(c.otlp_traces_endpoint, "http://a:4318/v1/traces");
+    assert_int_equal(load_text(&c, "otlp:\n  traces_endpoint: http://file/t\n", error), 0);
+    assert_int_equal(config_set(&c, "otlp.profiles_endpoint=", error), 0);
+    assert_string_equal(c.otlp_traces_endpoint, "http://file/t");
+    assert_string_equal(c.otlp_profiles_endpoint, "");
+}
+
+/* One set of headers serves all signals: a signal with its own is left out. */
+static void test_signal_with_headers_of_its_own_is_not_exported(void **state)
+{
+    struct config c;
+    char error[CONFIG_ERROR_BYTES];
+    (void)state;
+    clearenv();
+    setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318", 1);
+    setenv("OTEL_EXPORTER_OTLP_HEADERS", "k=v", 1);
+    setenv("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "k=v", 1);
+    setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "k=other", 1);
+    config_defaults(&c);
+    config_environment(&c, error);
+    assert_non_null(strstr(error, "OTEL_EXPORTER_OTLP_TRACES_HEADERS: "));
+    assert_null(strstr(error, "other"));
+    assert_string_equal(c.otlp_traces_endpoint, "");
+    assert_string_equal(c.otlp_metrics_endpoint, "http://a:4318/v1/metrics");
+    assert_string_equal(c.otlp_headers, "k=v");
+}
+
 static void inherit(struct config *c)
 {
     char error[CONFIG_ERROR_BYTES];
@@ -475,6 +522,8 @@ int main(void)
         cmocka_unit_test(test_otlp_packet_settings),
         cmocka_unit_test(test_unknown_key_error_lists_known_keys),
         cmocka_unit_test(test_endpoint_from_environment),
+        cmocka_unit_test(test_endpoints_of_all_signals_from_environment),
+        cmocka_unit_test(test_signal_with_headers_of_its_own_is_not_exported),
         cmocka_unit_test(test_headers_are_not_sent_to_another_endpoint),
         cmocka_unit_test(test_invalid_environment_is_an_error),
         cmocka_unit_test(test_invalid_files_change_nothing),

@@ -37,6 +37,7 @@ static void test_defaults_fit_with_room_for_requests(void **state)
     assert_int_equal(plan.bytes[MEMORY_WAIT_RING], 0);
     assert_int_equal(plan.bytes[MEMORY_IO_TABLES], 0);
     assert_int_equal(plan.bytes[MEMORY_EXPORT_QUEUE], 0);
+    assert_int_equal(plan.bytes[MEMORY_SPAN_QUEUE], 0);
 }
 
 static void test_all_signals_fit_the_default(void **state)
@@ -46,6 +47,7 @@ static void test_all_signals_fit_the_default(void **state)
     config_defaults(&config);
     config_enable_signals(&config, true);
     snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://collector:4318/p");
+    snprintf(config.otlp_traces_endpoint, sizeof(config.otlp_traces_endpoint), "http://collector:4318/t");
     for (long cpus = 1; cpus <= 16; cpus *= 2) {
         const struct memory_plan plan = plan_of(&config, cpus);
         assert_int_equal(plan.missing_bytes, 0);

@@ -21,6 +21,8 @@ struct read_point {
     uint64_t count, buckets[READ_BUCKETS];
     double bounds[READ_BUCKETS];
     size_t bucket_count, bound_count;
+    char service[64];                  /* service.name of the resource */
+    char exemplars[READ_BUCKETS * 64]; /* "span ID@value," */
 };
 
 struct read_points {
@@ -50,8 +52,10 @@ static inline void read_key_value(struct cursor c, char *out, size_t size)
         if (f.number == KEY_VALUE_KEY)
             append_text(out, size, f.inside, "=");
         for (; f.number == KEY_VALUE_VALUE && next_field(&f.inside, &value);) {
-            assert_int_equal(value.number, ANY_VALUE_STRING);
-            append_text(out, size, value.inside, ",");
+            if (value.number == ANY_VALUE_STRING)
+                append_text(out, size, value.inside, ",");
+            else
+                snprintf(out + strlen(out), size - strlen(out), "%llu,", (unsigned long long)value.value);
         }
     }
 }
@@ -75,6 +79,18 @@ static inline void read_number_point(struct cursor c, struct read_point *p)
     }
 }
 
+static inline void read_exemplar(struct cursor c, char *out, size_t size)
+{
+    double value = 0;
+    for (struct protobuf_field f; next_field(&c, &f);) {
+        if (f.number == EXEMPLAR_AS_DOUBLE)
+            value = double_of(f.value);
+        while (f.number == EXEMPLAR_SPAN_ID && cursor_left(&f.inside))
+            snprintf(out + strlen(out), size - strlen(out), "%02x", cursor_u8(&f.inside));
+    }
+    snprintf(out + strlen(out), size - strlen(out), "@%g,", value);
+}
+
 static inline void read_histogram_point(struct cursor c, struct read_point *p)
 {
     for (struct protobuf_field f; next_field(&c, &f);) {
@@ -88,6 +104,8 @@ static inline void read_histogram_point(struct cursor c, struct read_point *p)
             p->value = double_of(f.value);
         else if (f.number == HISTOGRAM_POINT_ATTRIBUTES)
             read_key_value(f.inside, p->attributes, sizeof(p->attributes));
+        else if (f.number == HISTOGRAM_POINT_EXEMPLARS)
+            read_exemplar(f.inside, p->exemplars, sizeof(p->exemplars));
         else
             assert_true(f.number == HISTOGRAM_POINT_BUCKETS || f.number == HISTOGRAM_POINT_BOUNDS);
         while (f.number == HISTOGRAM_POINT_BUCKETS && cursor_left(&f.inside))
@@ -140,8 +158,9 @@ static inline void read_metrics_packet(const void *data, size_t size, struct rea
     const size_t before = points->count;
     points->packets++;
     points->largest_bytes = size > points->largest_bytes ? size : points->largest_bytes;
-    points->resource[0] = '\0';
-    for (struct protobuf_field resource_metrics, f, inner; next_field(&packet, &resource_metrics);)
+    for (struct protobuf_field resource_metrics, f, inner; next_field(&packet, &resource_metrics);) {
+        const size_t first = points->count;
+        points->resource[0] = '\0';
         while (next_field(&resource_metrics.inside, &f))
             while (next_field(&f.inside, &inner)) {
                 if (f.number == RESOURCE_METRICS_RESOURCE)
@@ -149,6 +168,11 @@ static inline void read_metrics_packet(const void *data, size_t size, struct rea
                 else if (inner.number == SCOPE_METRICS_METRICS)
                     read_metric(inner.inside, points);
             }
+        const char *service = strstr(points->resource, "service.name=");
+        for (size_t i = first; service && i < points->count; i++)
+            snprintf(points->point[i].service, sizeof(points->point[i].service), "%.*s",
+                     (int)strcspn(service + 13, ","), service + 13);
+    }
     if (points->count - before > points->largest_points)
         points->largest_points = points->count - before;
 }

@@ -49,6 +49,29 @@ static void test_page_in_both_formats(void **state)
                 "d_bytes_sum 10\nd_bytes_count 3\n");
 }
 
+static void test_exemplars_are_in_openmetrics_only(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    const struct metric_exemplar exemplar = {0.067, 1520879607789000000, "abc", "def"};
+    metric_add_exemplar(set, 0, &exemplar); /* there is no histogram */
+    metric_add_histogram(set, "d_seconds", "seconds", "D.", (double[]){0.5}, (uint64_t[]){1, 2}, 1, 10,
+                         METRIC_LABELS({"a", "b"}));
+    metric_add_exemplar(set, 1, &(struct metric_exemplar){3, 1000000, "x", "y"});
+    metric_add_exemplar(set, 0, &exemplar);
+    _cleanup_(metric_set_freep) struct metric_set *copy = new_set();
+    metric_add_set(copy, set);
+    expect_page(copy, true,
+                "# TYPE d_seconds histogram\n# UNIT d_seconds seconds\n# HELP d_seconds D.\n"
+                "d_seconds_bucket{a=\"b\",le=\"0.5\"} 1 # {trace_id=\"abc\",span_id=\"def\"} 0.067 1520879607.789\n"
+                "d_seconds_bucket{a=\"b\",le=\"+Inf\"} 3 # {trace_id=\"x\",span_id=\"y\"} 3 0.001\n"
+                "d_seconds_sum{a=\"b\"} 10\nd_seconds_count{a=\"b\"} 3\n# EOF\n");
+    expect_page(copy, false,
+                "# TYPE d_seconds histogram\n# HELP d_seconds D.\n"
+                "d_seconds_bucket{a=\"b\",le=\"0.5\"} 1\nd_seconds_bucket{a=\"b\",le=\"+Inf\"} 3\n"
+                "d_seconds_sum{a=\"b\"} 10\nd_seconds_count{a=\"b\"} 3\n");
+}
+
 static void test_numbers_read_back(void **state)
 {
     (void)state;
@@ -197,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_histograms_have_bounds_and_labels_of_their_own),
         cmocka_unit_test(test_counts_near_the_largest_number),
         cmocka_unit_test(test_page_in_both_formats),
+        cmocka_unit_test(test_exemplars_are_in_openmetrics_only),
         cmocka_unit_test(test_numbers_read_back),
         cmocka_unit_test(test_values_are_valid_utf8),
         cmocka_unit_test(test_empty_set),

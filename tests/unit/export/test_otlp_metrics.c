@@ -36,7 +36,7 @@ static uint64_t write_set(const struct metric_set *set, struct series_starts *st
                                                  .time_ns = time_ns,
                                                  .unix_offset_ns = OFFSET};
     uint64_t too_large = 0;
-    points = (struct read_points){0};
+    memset(&points, 0, sizeof(points));
     series_starts_begin(starts, time_ns, time_ns);
     assert_int_equal(
         otlp_metrics_write(set, starts, &options, &(struct otlp_metrics_sink){&points, take_packet}, &too_large), 0);
@@ -66,6 +66,40 @@ static const struct read_point *find_point(const char *name, const char *attribu
             return &points.point[i];
     fail_msg("no point of %s{%s}", name, attributes);
     return NULL;
+}
+
+/* They have the names of the conventions, and their service is the resource. */
+static void test_metrics_of_the_conventions(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    _cleanup_(series_starts_freep) struct series_starts *starts = new_starts();
+    const char *name = "http_server_request_duration_seconds";
+    const double bounds[] = {0.5, 1};
+    metric_add(set, "before", METRIC_GAUGE, "", "", 1, METRIC_LABELS({"service_name", "web"}));
+    metric_add_histogram(
+        set, name, "seconds", "", bounds, (uint64_t[]){3, 0, 4}, 2, 9,
+        METRIC_LABELS({"service_name", "web"}, {"http_route", "/"}, {"http_response_status_code", "200"}));
+    metric_add_exemplar(set, 2,
+                        &(struct metric_exemplar){7, 5, "000102030405060708090a0b0c0d0e0f", "0001020304050607"});
+    metric_add_histogram(
+        set, name, "seconds", "", bounds, (uint64_t[]){1, 0, 0}, 2, 9,
+        METRIC_LABELS({"service_name", "db"}, {"http_route", "/"}, {"http_response_status_code", "200"}));
+    metric_add(set, "after", METRIC_GAUGE, "", "", 1, METRIC_NO_LABELS);
+    for (size_t max_points = 1; max_points < 6; max_points++) {
+        write_set(set, starts, max_points * 100, 1 << 20, max_points);
+        assert_int_equal(points.count, 4);
+        assert_string_equal(points.point[0].service, "sonde");
+        assert_string_equal(points.point[0].attributes, "service_name=web,");
+        assert_string_equal(points.point[3].service, "sonde");
+        for (size_t i = 1; i < 3; i++) {
+            assert_string_equal(points.point[i].name, "http.server.request.duration");
+            assert_string_equal(points.point[i].unit, "s");
+            assert_string_equal(points.point[i].attributes, "http.route=/,http.response.status_code=200,");
+            assert_string_equal(points.point[i].service, i == 1 ? "web" : "db");
+            assert_string_equal(points.point[i].exemplars, i == 1 ? "0001020304050607@7," : "");
+        }
+    }
 }
 
 static void test_types_and_units(void **state)
@@ -336,6 +370,7 @@ static void test_packets_are_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_metrics_of_the_conventions),
         cmocka_unit_test(test_types_and_units),
         cmocka_unit_test(test_numbers_are_exact),
         cmocka_unit_test(test_saturated_histogram_is_consistent),

@@ -75,10 +75,14 @@ static bool is_failed(const struct request_record *r)
 static void count_request(struct request_process *p, const struct request_record *r)
 {
     const uint32_t class = r->status < REQUEST_GRPC_STATUS ? r->status / 100u : is_failed(r) ? 5 : 2;
-    const uint64_t steps = r->duration_ns >> REQUEST_BUCKET_SHIFT;
-    unsigned bucket = steps ? 63 - (unsigned)__builtin_clzll(steps) : 0;
-    if (bucket >= REQUEST_BUCKETS)
-        bucket = REQUEST_BUCKETS - 1;
+    static const uint64_t bounds_ns[] = {
+#define BOUND(ns) (ns),
+        REQUEST_BOUNDS(BOUND)
+#undef BOUND
+    };
+    unsigned bucket = 0;
+    while (bucket < REQUEST_BOUND_COUNT && r->duration_ns > bounds_ns[bucket])
+        bucket++;
     p->buckets[class < REQUEST_CLASSES ? class : 0][bucket]++;
     p->duration_sum_ns[class < REQUEST_CLASSES ? class : 0] += r->duration_ns;
     p->last_ns = r->h.time_ns;

@@ -1,0 +1,48 @@
+/* See otlp_conventions.h. */
+#include "export/otlp_conventions.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct name {
+    const char *prometheus, *otlp;
+    bool is_number;
+};
+
+/* A protocol's metric of requests has its line here, and its labels below. */
+static const struct name metrics[] = {
+    {"http_server_request_duration_seconds", "http.server.request.duration", false},
+    {"rpc_server_call_duration_seconds", "rpc.server.call.duration", false},
+};
+
+static const struct name attributes[] = {
+    {"http_request_method", "http.request.method", false},
+    {"http_route", "http.route", false},
+    {"http_response_status_code", "http.response.status_code", true},
+    {"url_scheme", "url.scheme", false},
+    {"rpc_system_name", "rpc.system.name", false},
+    {"rpc_method", "rpc.method", false},
+    {"rpc_response_status_code", "rpc.response.status_code", false},
+    {"error_type", "error.type", false},
+};
+
+static const struct name *find_name(const struct name *names, size_t count, const char *prometheus)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i].prometheus, prometheus) == 0)
+            return &names[i];
+    return NULL;
+}
+
+const char *otlp_convention_metric(const char *family)
+{
+    const struct name *found = find_name(metrics, sizeof(metrics) / sizeof(metrics[0]), family);
+    return found ? found->otlp : NULL;
+}
+
+const char *otlp_convention_attribute(const char *label, bool *ret_is_number)
+{
+    const struct name *found = find_name(attributes, sizeof(attributes) / sizeof(attributes[0]), label);
+    *ret_is_number = found && found->is_number;
+    return found ? found->otlp : label;
+}
