@@ -1,5 +1,6 @@
 """The metrics that the agent sends to OpenTelemetry's own Collector (tests/opentelemetry/collector) by HTTP and gRPC: it decodes every point, and the
 translator that Prometheus uses gives each metric the name that /metrics has."""
+import os
 import re
 
 import pytest
@@ -8,6 +9,8 @@ from exporting import sets
 from harness.agents import everything_enabled
 from harness.processes import wait_for
 from metrics_packets import PATH, points_of
+from otlp_receiver import attributes
+from real_servers import get, start_prefork
 
 pytestmark = pytest.mark.peer
 
@@ -27,6 +30,32 @@ def test_collector_decodes_all_metrics(agent, sonde, collector, protocol, compre
     packets = to.packets()
     assert (sum(len(list(points_of(packet))) for packet in packets), len(packets)) == tuple(map(int, said.groups()))
     names = to.names()[-1]
-    assert all(escaped == plain for escaped, plain in names.values())
+    assert all(escaped == plain or "." in name for name, (escaped, plain) in names.items())  # those of the conventions have dots
     assert {escaped for escaped, _ in names.values()} >= set(types), "names of /metrics that Prometheus would not have"
     assert {escaped for escaped, _ in to.names()[0].values()} <= set(types)
+
+
+def test_collector_decodes_spans_and_metrics_of_requests(agent, run, collector):  # noqa: F811
+    """Spans, their parents and events, and the histogram of the service's resource, whose exemplars name the spans."""
+    to = collector("{traces: {receivers: [otlp], exporters: [lines]}, metrics: {receivers: [otlp], exporters: [lines]}}")
+    base = to.urls["http/protobuf"]
+    started = agent("--set", "budget.one_cpu=1000%", *sets(metrics_interval=1), verb="agent", env=dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT=base, OTEL_PROFILES_EXPORTER="none"))
+    server = start_prefork(run, before=("env", "OTEL_SERVICE_NAME=judged"))
+    get(server.port, "/sleep?0.2", traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    get(server.port, "/status?500")
+
+    def spans():
+        return {span["name"]: span for packet in to.packets() for one in packet.get("resourceSpans", ()) if attributes(one["resource"]["attributes"])["service.name"] == "judged"
+                for scope in one["scopeSpans"] for span in scope["spans"]}
+
+    def durations():
+        return [point for packet in to.packets()[-3:] for one in packet.get("resourceMetrics", ()) if attributes(one["resource"]["attributes"])["service.name"] == "judged"
+                for scope in one["scopeMetrics"] for metric in scope["metrics"] if metric["name"] == "http.server.request.duration" for point in metric["histogram"]["dataPoints"]]
+    found = wait_for(lambda: spans() if len(spans()) == 2 else None, 60, "two spans")
+    wait_for(lambda: len(durations()) >= 2, 60, "the histogram")
+    slow = found["GET /sleep"]
+    assert (slow["traceId"], slow["parentSpanId"], slow["kind"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", 2) and slow["events"]
+    assert found["GET /status"]["status"]["code"] == 2
+    points = {attributes(point["attributes"])["http.route"]: point for point in durations()}
+    assert {route: point["exemplars"][0]["spanId"] for route, point in points.items()} == {"/sleep": slow["spanId"], "/status": found["GET /status"]["spanId"]}
+    assert started.stop() == 0 and "0 were dropped" in started.running.error

@@ -35,11 +35,11 @@ def free_port():
 
 
 class Prometheus:
-    def __init__(self, run, folder, configuration):
+    def __init__(self, run, folder, configuration, *arguments):
         need_command("prometheus")
         config, self.port = folder / "prometheus.yml", free_port()
         config.write_text(configuration)
-        self.running = run("prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{self.port}")
+        self.running = run("prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{self.port}", *arguments)
 
     def get(self, path, **parameters):
         address = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
