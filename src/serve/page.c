@@ -62,7 +62,7 @@ static int copy_path(const char *path, char **ret)
     return path && !*ret ? -ENOMEM : 0;
 }
 
-/* Remembers what was read, so that changes are noticed, without the texts. */
+/* Keeps the paths and the versions of the files, to notice changes, but not their texts. */
 static int keep_certificate(struct page *p, const struct page_access *access, const struct certificate *c)
 {
     _cleanup_free_ char *certificate = NULL, *key = NULL;

@@ -46,7 +46,7 @@ struct page_data {
     int (*metrics)(void *context, struct metric_set *set);
     /* Told of each reply that begins, by its bytes, and ends (< 0): the process holds them, but not for the agent. */
     void (*hold)(void *context, int64_t bytes);
-    /* Told of each connection that the page closes to keep within its limits. Must not block. */
+    /* Called for each connection that the page closes to keep within its limits. Must not block. */
     void (*connection_ended)(void *context, enum connection_end end);
     /* How long ago the agent last did its work. */
     uint64_t (*idle_ns)(void *context);

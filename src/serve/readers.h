@@ -28,8 +28,9 @@ struct readers_options {
     uint64_t slow_ns;           /* a reply that takes longer is ended when another one needs its memory */
     uint64_t free_ns;           /* how long a new reply waits for that memory */
     uint64_t (*now_ns)(void);
-    void (*hold)(void *context, int64_t bytes);            /* told of each reply that begins (> 0) and ends (< 0) */
-    void (*ended)(void *context, enum connection_end end); /* told of each connection that is closed; must not block */
+    void (*hold)(void *context, int64_t bytes); /* told of each reply that begins (> 0) and ends (< 0) */
+    void (*ended)(void *context,
+                  enum connection_end end); /* called for each connection that is closed; must not block */
     void *context;
 };
 
@@ -51,9 +52,11 @@ void reader_stalled(struct readers *r, struct reader *reader);
 /* Closes the connections whose time is over. To be called once a second. */
 void readers_tick(struct readers *r);
 
-/* Whether a reply to this connection may begin. Where replies take all memory that there is for them, those that take
- * long are ended first, then the longest ones of clients to which more replies are under way than to this one; their
- * memory is waited for. */
+/* Whether a reply to this connection may begin. If all memory for replies is in use:
+ * - Replies that take longer than slow_ns are ended.
+ * - Clients with more replies under way than this client lose their longest replies, as many as are needed.
+ * - The function waits until that memory is free, at most free_ns.
+ * False for NULL, a connection without a place. */
 bool readers_may_answer(struct readers *r, const struct reader *reader);
 /* A reply of this size is under way, or has ended (< 0). */
 void readers_hold(struct readers *r, int64_t bytes);
