@@ -16,9 +16,6 @@
 #define HTTP2_FLUSH_AT 3584
 #define HTTP2_PARTS    1024
 
-/* Set before loading. */
-const volatile bool has_http2 = true;
-
 struct http2_side {
     __u32 next_seq; /* TCP's count at the next byte */
     __u32 skip;     /* bytes of payload to come, */
@@ -470,7 +467,7 @@ __noinline int http2_has_frames(__u64 buffer, __u32 size, __u32 bytes)
 /* Whether the bytes that were read begin HTTP/2, or are in its middle: `head` has the first `known` of 8 bytes. */
 static __always_inline bool http2_can_begin(__u64 head, __u32 known, const void *buffer, __u32 size, __u32 bytes)
 {
-    if (!has_http2 || known < 8)
+    if (known < 8)
         return false;
     return head == HTTP2_PREFACE ||
            ((__u8)(head >> 24) <= HTTP2_CONTINUATION && http2_has_frames((__u64)buffer, size, bytes));

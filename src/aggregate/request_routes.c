@@ -20,6 +20,7 @@ struct route {
     char service[sizeof(((struct request_route *)0)->service)], method[sizeof(((struct request_route *)0)->method)],
         route[sizeof(((struct request_route *)0)->route)], unit[sizeof(((struct request_route *)0)->unit)];
     uint16_t port;
+    uint8_t protocol;
     uint64_t newest_ns;
     bool is_other;
     struct request_ring sample, slow, failed; /* the others that are slow; that failed */
@@ -65,7 +66,7 @@ void request_routes_free(struct request_routes *r)
 
 static struct route name_of(const struct request *request)
 {
-    struct route name = {.port = request->port};
+    struct route name = {.port = request->port, .protocol = request->protocol};
     snprintf(name.service, sizeof(name.service), "%s", request->service);
     snprintf(name.unit, sizeof(name.unit), "%s", request->unit ? request->unit : "");
     snprintf(name.method, sizeof(name.method), "%s", request->method);
@@ -86,7 +87,8 @@ static struct route *find_route(struct request_routes *r, const struct route *na
     for (size_t i = 0; i < r->count; i++) {
         struct route *route = &r->routes[i];
         if (strcmp(route->route, name->route) == 0 && strcmp(route->service, name->service) == 0 &&
-            strcmp(route->method, name->method) == 0 && route->port == name->port && route->is_other == name->is_other)
+            strcmp(route->method, name->method) == 0 && route->port == name->port &&
+            route->protocol == name->protocol && route->is_other == name->is_other)
             return route;
     }
     return NULL;
@@ -502,8 +504,9 @@ static bool describe_route(const struct request_routes *r, const struct request_
 {
     const uint64_t since_ns = period->since_ns, from_ns = whole_from_ns(&route->sample, since_ns);
     struct selection sample = {.count = 0}, slow = {.count = 0};
-    *ret =
-        (struct request_route){.port = route->port, .span_ns = observed_ns(period->observed, from_ns, period->now_ns)};
+    *ret = (struct request_route){.port = route->port,
+                                  .protocol = route->protocol,
+                                  .span_ns = observed_ns(period->observed, from_ns, period->now_ns)};
     memcpy(ret->service, route->service, sizeof(ret->service));
     memcpy(ret->unit, route->unit, sizeof(ret->unit));
     memcpy(ret->method, route->method, sizeof(ret->method));
@@ -534,7 +537,7 @@ static int most_lost_first(const void *a, const void *b)
         return x_ns < y_ns ? 1 : -1;
     if (x->time_ns != y->time_ns)
         return x->time_ns < y->time_ns ? 1 : -1;
-    return strcmp(x->service, y->service) ?: strcmp(x->route, y->route) ?: strcmp(x->method, y->method) ?: x->port - y->port;
+    return strcmp(x->service, y->service) ?: strcmp(x->route, y->route) ?: strcmp(x->method, y->method) ?: x->port - y->port ?: x->protocol - y->protocol;
 }
 
 int request_routes_list(const struct request_routes *r, const struct request_routes_period *period,

@@ -51,8 +51,7 @@ void coverage_text_put_nothing(const struct coverage *c, enum coverage_subject s
     }
     if (!c->port_count)
         return;
-    buf_puts(out,
-             "\nServers on these ports exchanged something that Sonde cannot read (it reads HTTP/1 without TLS):\n");
+    buf_puts(out, "\nServers on these ports exchanged something that Sonde cannot read (it reads HTTP without TLS):\n");
     coverage_text_put_ports(c, "  ", out);
 }
 

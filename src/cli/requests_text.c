@@ -98,7 +98,7 @@ static void put_route(const struct request_route *r, struct buf *out)
     table_cell_put(out, r->method, 0);
     buf_puts(out, r->method[0] ? " " : "");
     table_cell_put(out, r->route, 40 - (int)(out->size - before));
-    buf_printf(out, " %10s %10s %10s %10s %10s %9s %8u  ",
+    buf_printf(out, " %-8s %10s %10s %10s %10s %10s %9s %8u  ", request_protocol_name(r->protocol),
                request_route_has_usual(r) ? duration_or_zero(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
                duration_or_zero(r->time_ns, r->is_estimate, all, sizeof(all)), r->sampled ? rate : "-",
                duration_or_dash(has_median(r) ? r->usual.p50_ns : 0, r->is_estimate, p50, sizeof(p50)),
@@ -159,8 +159,8 @@ void requests_text_put_routes(const struct request_route *routes, size_t count, 
         out,
         "Requests of the last %s by route, most time lost first. LOST: how much longer slow requests took than the median of the last 5 minutes.\n",
         units_format_duration(last_ns, last, sizeof(last)));
-    buf_printf(out, "%-20s %-40s %10s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "LOST", "TIME", "RATE/S",
-               "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE");
+    buf_printf(out, "%-20s %-40s %-8s %10s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "PROTOCOL", "LOST",
+               "TIME", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE");
     for (size_t i = 0; i < count; i++)
         put_route(&routes[i], out);
     put_signs(routes, count, out);

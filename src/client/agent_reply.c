@@ -322,6 +322,7 @@ static void decode_causes(const json_t *array, struct request_route *ret)
 static void decode_route(const json_t *object, struct request_route *ret)
 {
     *ret = (struct request_route){
+        .protocol = decode_protocol(json_string_value(json_object_get(object, "protocol"))),
         .span_ns = json_number(object, "span_ns"),
         .sampled = (uint32_t)json_number(object, "sampled"),
         .is_estimate = json_is_true(json_object_get(object, "estimated")),

@@ -79,6 +79,7 @@ static void put_route(const struct request_route *r, struct buf *out)
     put_text("service", r->service, out);
     put_text("unit", r->unit, out);
     buf_printf(out, "\"port\":%u,", r->port);
+    put_text("protocol", request_protocol_name(r->protocol), out);
     put_text("method", r->method, out);
     put_text("route", r->route, out);
     buf_printf(out, "\"span_ns\":%" PRIu64 ",\"sampled\":%" PRIu32 ",\"estimated\":%s", r->span_ns, r->sampled,

@@ -52,5 +52,5 @@ enum coverage_reason coverage_reason_find(const char *name);
 void coverage_add_gap(struct coverage *c, enum coverage_reason reason, uint64_t duration_ns, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Appends what an empty answer means, one sentence: "No HTTP/1 request was seen in the last 60.0 s." */
+/* Appends what an empty answer means, one sentence: "No HTTP request was seen in the last 60.0 s." */
 void coverage_put_nothing(const struct coverage *c, enum coverage_subject subject, struct buf *out);

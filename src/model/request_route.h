@@ -1,5 +1,5 @@
-/* The requests of one service, method and route over a period: created by aggregate, shown by `sonde requests`, the API
- * and the page. Plain data, without pointers. */
+/* The requests of one service, method, route and protocol over a period: created by aggregate, shown by `sonde
+ * requests`, the API and the page. Plain data, without pointers. */
 #pragma once
 
 #include "model/request.h"
@@ -27,6 +27,7 @@ struct request_cause {
 struct request_route {
     char service[128], unit[128], method[16], route[200]; /* route "other", without a method: those without a place */
     uint16_t port;                                        /* 0: not known */
+    uint8_t protocol;                                     /* enum request_protocol_kind */
     uint64_t span_ns; /* of the period: how long requests were recorded for the sample */
     uint32_t sampled; /* the sample's size; 0: nothing is known but of the slow ones */
     bool is_estimate; /* `requests`, `failed`, `time_ns` and `usual` are estimated from it; false: every request of

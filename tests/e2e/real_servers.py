@@ -81,7 +81,7 @@ def start_c_server(run, way, folder):
     return Server(running, int(re.search(r"^port (\d+)$", running.out, re.M)[1]), [running.pid])
 
 
-def start_nginx(run, folder, locations, http="", before=(), name="nginx", **options):
+def start_nginx(run, folder, locations, http="", before=(), name="nginx", options="", **run_options):
     """Runs nginx as a single process, so that its environment and its pid do not change."""
     path, port, at = need_command("nginx"), free_port(), folder / f"nginx-{free_port()}"
     at.mkdir()
@@ -90,8 +90,8 @@ def start_nginx(run, folder, locations, http="", before=(), name="nginx", **opti
     (at / "conf").write_text(f"daemon off; master_process off; user root; pid {at}/pid; error_log {at}/errors;\n"
                              "events { worker_connections 256; }\n"
                              f"http {{ {temporary} access_log off; keepalive_requests 100000000; {http}\n"
-                             f"server {{ listen 127.0.0.1:{port}; {locations} }} }}\n")
-    running = run(*before, path, "-c", at / "conf", "-e", at / "errors", name=f"{name}-{port}", **options)
+                             f"server {{ listen 127.0.0.1:{port} {options}; {locations} }} }}\n")
+    running = run(*before, path, "-c", at / "conf", "-e", at / "errors", name=f"{name}-{port}", **run_options)
     wait_for(lambda: listens(port) or not running.alive, what="nginx")
     assert running.alive, running.error + (at / "errors").read_text()
     return Server(running, port, [running.pid])

@@ -8,6 +8,7 @@ import { list, number, object, text } from './json';
 import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
 import { CriticalPath, type Segment } from './path';
 import { serviceName } from './service';
+import { type Status, statusOf } from './status';
 import { Comparison, decodeUsual, sumsOf, type Usual } from './usual';
 
 const SHOWN = 20; // until "Show all" is pressed
@@ -23,7 +24,8 @@ export interface Request {
     container: string | null; // null: not reported by the agent
     method: string;
     route: string;
-    status: number;
+    protocol: string; // "http/1", "http/2", "grpc"; '': not reported by the agent
+    status: Status;
     cause: string;
     parts: RequestPart[];
     segments: Segment[]; // in time order; none: no critical path is known
@@ -63,7 +65,8 @@ function decodeRequest(value: unknown): Request {
         container: typeof r.container_id === 'string' ? r.container_id : null,
         method: text(r.method),
         route: text(r.route),
-        status: number(r.status),
+        protocol: text(r.protocol),
+        status: statusOf(number(r.status), r.grpc_status),
         cause: text(r.cause),
         parts: (Array.isArray(r.parts) ? r.parts : []).map((p) => {
             const o = object(p);
@@ -183,7 +186,6 @@ function Figure({ request: r, open, toggle, id }: { request: Request; open: bool
 }
 
 function Row({ request: r, open, toggle }: { request: Request; open: boolean; toggle: () => void }) {
-    const state = r.status >= 500 ? 'bad' : r.status >= 400 ? 'poor' : r.status ? '' : 'dim';
     const id = `parts-${r.key.replaceAll(/\s/g, '_')}`; // aria-controls is a list
     return (
         <>
@@ -192,7 +194,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                 <td class="code what">
                     <span class="method">{r.method}</span> {r.route}
                 </td>
-                <td class={`number status ${state}`}>{r.status || '–'}</td>
+                <td class={`number status ${r.status.state}`}>{r.status.text || '–'}</td>
                 <td class="service" title={`${r.service}, pid ${r.pid}`}>
                     {r.service} {!r.group && <span class="dim">{r.pid}</span>}
                 </td>
@@ -212,12 +214,12 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                                 {r.method} {r.route}
                             </span>{' '}
                             <span class="dim">
-                                {r.service}, process {r.pid}, began {format.clock(r.start)}
+                                {r.service}, {r.protocol && `${r.protocol}, `}process {r.pid}, began {format.clock(r.start)}
                                 {r.group && `, the slowest of ${sayCount(r.group)}`}
                             </span>
                         </p>
                         <p class="cause-again">{r.cause}</p>
-                        {(r.status === 0 || r.status >= 500) && <p class="dim">Sonde sees that the request failed, not the error itself: see the log of process {r.pid}.</p>}
+                        {r.status.failed && <p class="dim">Sonde sees that the request failed, not the error itself: see the log of process {r.pid}.</p>}
                         <CriticalPath request={r} />
                         <Parts request={r} />
                         {!r.usual && <p class="dim">What is usual for this route is not known: {tooFew(r.known, USUAL_MIN)}.</p>}

@@ -7,13 +7,14 @@ import { capital, decodeGroup, range, sayCount, sayLost, tooFew, ESTIMATED, MEDI
 import { list, number, object, text } from './json';
 import { classOf, nameOf } from './parts';
 import { serviceName } from './service';
+import { type Status, statusOf } from './status';
 import { Comparison, decodeUsual, type Compared, type Usual } from './usual';
 
 const SHOWN = 8; // until "Show all" is pressed
 
 interface Cause {
     kind: string;
-    status: number | null; // of requests that failed; 0: no reply
+    status: Status | null; // of requests that failed
     group: Group;
 }
 
@@ -22,6 +23,7 @@ export interface Route {
     service: string; // with its port
     method: string;
     route: string;
+    protocol: string; // '': not reported by the agent
     rate: number; // requests a second
     failed: number; // share
     failures: number; // how many
@@ -42,7 +44,7 @@ export interface Route {
 function decodeCauses(value: unknown): Cause[] {
     return list(value).map(object).flatMap((c) => {
         const group = decodeGroup(c.group);
-        return group ? [{ kind: text(c.kind), status: typeof c.status === 'number' ? c.status : null, group }] : [];
+        return group ? [{ kind: text(c.kind), status: typeof c.status === 'number' ? statusOf(c.status, c.grpc_status) : null, group }] : [];
     });
 }
 
@@ -52,10 +54,11 @@ export function decodeRoutes(value: unknown): Route[] {
         const [seconds, requests] = [number(r.span_ns) / 1e9, number(r.requests)];
         const service = serviceName(text(r.service), text(r.unit), number(r.port));
         return {
-            key: `${service}\n${text(r.method)}\n${text(r.route)}\n${number(r.sampled) ? '' : i}`,
+            key: `${service}\n${text(r.method)}\n${text(r.route)}\n${text(r.protocol)}\n${number(r.sampled) ? '' : i}`,
             service,
             method: text(r.method),
             route: text(r.route),
+            protocol: text(r.protocol),
             rate: seconds > 0 ? requests / seconds : 0,
             failed: requests > 0 ? Math.min(1, number(r.failed) / requests) : 0,
             failures: number(r.failed),
@@ -107,7 +110,7 @@ function Cause({ route: r }: { route: Route }) {
             </span>
             {failures.length > 0 && first.status === null && (
                 <p>
-                    <span class="bad">Fails: {[...new Set(failures.map((c) => (c.status ? `status ${c.status}` : 'no reply')))].join(', ')}</span>
+                    <span class="bad">Fails: {[...new Set(failures.map((c) => (c.status?.text ? `status ${c.status.text}` : 'no reply')))].join(', ')}</span>
                     <span class="dim"> ({sayCount(sum(failures))})</span>
                 </p>
             )}
@@ -147,7 +150,7 @@ function Row({ route: r, most, period, open, toggle, id }: { route: Route; most:
                         <span class="no-unfold" />
                     )}
                     <span class="code">
-                        <span class="method">{r.method}</span> {r.route}
+                        <span class="method">{r.method}</span> {r.route} {r.protocol !== 'http/1' && <span class="dim">{r.protocol}</span>}
                     </span>{' '}
                     <span class="dim service">{r.service}</span>
                 </td>

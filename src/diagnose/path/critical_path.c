@@ -589,5 +589,7 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     if (w.schedules_itself && (!reply || !task_was_seen(index, w.task_pid, w.task, ret->begin_ns, reply->time_ns)))
         w.task = task_of_request(index, request->socket, ret->begin_ns); /* another one only sends the reply */
     r = path_segments_finish(ret, walk_back(&w)) ?: path_taken_find(index, ret);
+    for (size_t i = 0; r == 0 && request->is_shared && i < ret->count; i++)
+        ret->items[i].is_inferred = true;
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);
 }

@@ -8,11 +8,13 @@
 struct flight_index;
 
 struct critical_path_request {
-    uint64_t socket;       /* cookie of the connection that it came in on */
-    uint64_t start_ns;     /* when its first byte arrived */
-    uint64_t read_ns;      /* when the server read that; start_ns: the arrival is not known */
-    uint64_t end_ns;       /* when the server sent the last byte of its reply */
-    uint32_t tid;          /* the thread that served it last */
+    uint64_t socket;   /* cookie of the connection that it came in on */
+    uint64_t start_ns; /* when its first byte arrived */
+    uint64_t read_ns;  /* when the server read that; start_ns: the arrival is not known */
+    uint64_t end_ns;   /* when the server sent the last byte of its reply */
+    uint32_t tid;      /* the thread that served it last */
+    bool is_shared;    /* its connection served others meanwhile: the socket's events may be theirs, and all segments
+                          are inferred */
     bool schedules_itself; /* the program puts its work on threads by a scheduler of its own (Go): a thread's waits are
                               not the request's */
 };

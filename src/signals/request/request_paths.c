@@ -131,6 +131,7 @@ static void find_path(struct request_paths *p, const struct flight_index *index,
         .read_ns = record->start_ns + record->unread_ns,
         .end_ns = record->start_ns + record->duration_ns,
         .tid = record->h.tid,
+        .is_shared = record->flags & REQUEST_SHARED,
         .schedules_itself = request->schedules_itself,
     };
     request->is_done = true;

@@ -92,6 +92,7 @@ static struct http2_stream *make_stream(struct http2_requests *q, struct connect
     *s = (struct http2_stream){.id = id, .connection = number, .grpc_status = HTTP2_NO_GRPC_STATUS};
     s->next_of_bucket = *bucket;
     *bucket = s;
+    s->is_shared = c->streams;
     s->next = c->streams;
     if (s->next)
         s->next->link = &s->next;
@@ -120,6 +121,7 @@ static void free_stream(struct http2_requests *q, struct http2_stream *s)
 static void end_stream(struct http2_requests *q, const struct connection *c, struct http2_stream *s, uint64_t end_ns)
 {
     struct request_record r = c->common;
+    s->is_shared |= c->last_stream != s->id;
     http2_stream_write(s, end_ns, &r);
     q->ended(q->context, c->process, &r);
     free_stream(q, s);

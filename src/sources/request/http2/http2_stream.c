@@ -113,9 +113,38 @@ void http2_stream_begin(struct http2_stream *s, const struct http2_fields *f, ui
     put(s->line, &s->line_bytes, room, size ? f->path : UNKNOWN, MAX(size, 1));
 }
 
+static bool has_path(const struct http2_stream *s, const char *prefix)
+{
+    const char *path = memchr(s->line, ' ', s->line_bytes);
+    const size_t size = strlen(prefix);
+    return path && (size_t)(s->line + s->line_bytes - path) > size && memcmp(path + 1, prefix, size) == 0;
+}
+
+/* TensorFlow Serving's ModelSpec: its field 1 is the name, its field 2 a message with the version as its field 1. */
+static void take_model_spec(struct http2_stream *s, const uint8_t *spec, size_t size)
+{
+    char version[16];
+    if (size < 2 || spec[0] != 0x0a || spec[1] > size - 2)
+        return;
+    const uint8_t *rest = spec + 2 + spec[1];
+    put(s->model, &s->model_bytes, sizeof(s->model), (const char *)spec + 2, spec[1]);
+    if (size - 2 - spec[1] < 4 || rest[0] != 0x12 || rest[1] != 2 || rest[2] != 0x08 || rest[3] > 127)
+        return; /* versions from 128 on are left out */
+    snprintf(version, sizeof(version), ":%u", rest[3]);
+    put(s->model, &s->model_bytes, sizeof(s->model), version, strlen(version));
+}
+
+/* Of other services, the first fields may be anything, also a secret. */
 void http2_stream_take_field(struct http2_stream *s, unsigned number, const uint8_t *value, size_t size)
 {
     if (s->has_body || (number == 1) != !s->model_bytes)
+        return;
+    if (has_path(s, "/tensorflow.serving.PredictionService/")) {
+        if (number == 1)
+            take_model_spec(s, value, size);
+        return;
+    }
+    if (!has_path(s, "/inference.GRPCInferenceService/"))
         return;
     if (number == 2)
         put(s->model, &s->model_bytes, sizeof(s->model), ":", 1);
@@ -181,7 +210,7 @@ void http2_stream_write(const struct http2_stream *s, uint64_t end_ns, struct re
     r->bytes_out = s->bytes_out;
     r->link = (struct link_ids){0};
     r->status = status_of(s);
-    r->flags = r->status ? 0 : REQUEST_NO_REPLY;
+    r->flags = (r->status ? 0 : REQUEST_NO_REPLY) | (s->is_shared ? REQUEST_SHARED : 0);
     r->weight = 0;
     r->protocol = s->is_grpc ? REQUEST_GRPC : REQUEST_HTTP2;
     memcpy(r->line, s->line, at);

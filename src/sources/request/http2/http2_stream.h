@@ -43,6 +43,7 @@ struct http2_stream {
     bool is_grpc;
     bool has_body; /* DATA was received */
     bool is_reset;
+    bool is_shared; /* others were in progress on its connection when it began */
     uint8_t line_bytes, model_bytes;
     char line[REQUEST_LINE_BYTES]; /* "POST /path" */
     char model[HTTP2_MODEL_BYTES]; /* with its version: "name:2" */
@@ -51,7 +52,7 @@ struct http2_stream {
 /* The request has been received. `arrival_ns`: 0: not known. */
 void http2_stream_begin(struct http2_stream *s, const struct http2_fields *fields, uint64_t arrival_ns,
                         uint64_t read_ns, uint32_t pid, uint32_t tid);
-/* Field 1 or 2 of its first message. */
+/* Field 1 or 2 of its first message: a model and its version, if the request is KServe's or TensorFlow Serving's. */
 void http2_stream_take_field(struct http2_stream *s, unsigned number, const uint8_t *value, size_t size);
 /* The head of the reply, or its trailers. */
 void http2_stream_reply(struct http2_stream *s, const struct http2_fields *fields, uint64_t time_ns);

@@ -106,6 +106,7 @@ static void test_a_grpc_call_is_a_request_with_its_status(void **state)
         assert_int_equal(r->bytes_out, 30);
         assert_int_equal(r->local_port, 8080);
         assert_int_equal(r->h.tid, 8);
+        assert_false(r->flags & REQUEST_SHARED);
         http2_requests_free(f.requests);
     }
 }
@@ -126,6 +127,7 @@ static void test_interleaved_streams_end_in_any_order(void **state)
     for (size_t i = 0; i < f.count; i++) {
         assert_int_equal(f.ended[i].status, 404);
         assert_int_equal(f.ended[i].duration_ns, 2010);
+        assert_true(f.ended[i].flags & REQUEST_SHARED);
         assert_string_equal(f.ended[i].line, "GET /p HTTP/2");
     }
     http2_requests_free(f.requests);
@@ -187,13 +189,35 @@ static void test_model_is_that_of_the_first_message(void **state)
     (void)state;
     struct fixture f = {0};
     open_on(&f, true);
-    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_request));
-    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, 1, BYTES("resnet"));
-    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_2, 0, 1, BYTES("2"));
-    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_DATA, 0, 1, "", 100);
-    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, 1, BYTES("not a model"));
-    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES(not_found));
-    assert_int_equal(f.count, 1);
+    const struct {
+        const char *path, *field, *line;
+        size_t field_size;
+    } calls[] = {
+        {"/inference.GRPCInferenceService/ModelInfer", "resnet",
+         "POST /inference.GRPCInferenceService/ModelInfer HTTP/2 resnet:2", 6},
+        {"/tensorflow.serving.PredictionService/Predict", "\x0a\x06resnet\x12\x02\x08\x01",
+         "POST /tensorflow.serving.PredictionService/Predict HTTP/2 resnet:1", 12},
+        {"/tensorflow.serving.PredictionService/Predict", "\x0a\x60resnet",
+         "POST /tensorflow.serving.PredictionService/Predict HTTP/2", 8},
+        {"/shop.Cart/inference.GRPCInferenceService/", "secret",
+         "POST /shop.Cart/inference.GRPCInferenceService/ HTTP/2", 6},
+    };
+    for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        char block[128];
+        const int size = snprintf(block, sizeof(block),
+                                  "\x83\x04%c%s\x5f\x10"
+                                  "application/grpc",
+                                  (int)strlen(calls[i].path), calls[i].path);
+        const uint32_t id = 2 * i + 1;
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, id, block, (uint32_t)size);
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, id, calls[i].field, (uint32_t)calls[i].field_size);
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_2, 0, id, "2", 1);
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_DATA, 0, id, "", 100);
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, id, BYTES("not a model"));
+        put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, id, BYTES(not_found));
+        assert_int_equal(f.count, i + 1);
+        assert_string_equal(f.ended[i].line, calls[i].line);
+    }
     http2_requests_free(f.requests);
 }
 
