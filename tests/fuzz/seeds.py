@@ -267,6 +267,20 @@ def probe_notes():
     yield "declaration", struct.pack("<III", 6, 17, 0x50) + b"sonde\0\0\0" + b"p\0one\0i32 n, u8\0".ljust(20, b"\0")
 
 
+def tls_files():
+    """The functions of OpenSSL as a compiler makes them, and its bytes as code."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "x.c", Path(folder) / "x"
+        source.write_text("static __attribute__((noinline)) int internal(void *s, char *b, long n, long *r) { for (; n > 0; n--) b[n] += *(char *)s; *r = n; return 1; }\n"
+                          "int SSL_read(void *s, char *b, int n) { long r; return n < 0 ? -1 : internal(s, b, n, &r) > 0 ? (int)r : 0; }\n"
+                          "int SSL_write(void *s, char *b, int n) { return n < 0 ? -1 : SSL_read(s, b, n - 1); }\nint BIO_write(void *s, char *b, int n) { return n > 0 ? SSL_read(s, b, n) : 0; }\n")
+        for name, flags in (("library", ["-shared", "-fPIC"]), ("protected", ["-shared", "-fPIC", "-fcf-protection"])):
+            if subprocess.run(["gcc", "-O2", *flags, "-o", out, source], capture_output=True).returncode == 0:
+                yield name, out.read_bytes()
+                subprocess.run(["objcopy", "-O", "binary", "--only-section=.text", out, f"{out}.text"], capture_output=True)
+                yield name + "-text", Path(f"{out}.text").read_bytes()
+
+
 # Length in words, kind, process, thread, time; each followed by the rest of its record.
 LIVES = texts(b"".join(bytes([words, kind, pid, 0, 1]).ljust(8 + words * 8, b"/") for words, kind, pid in ((2, 0, 1), (3, 1, 1), (12, 4, 1), (12, 4, 1), (3, 2, 1), (1, 3, 1), (1, 5, 0))))
 
@@ -350,7 +364,7 @@ def flight_windows():
 
 
 # The first word that occurs in the fuzzer's name selects.
-KINDS = [("traceparent", texts("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")), ("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+KINDS = [("traceparent", texts("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")), ("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("tls_sites", tls_files), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
          ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),

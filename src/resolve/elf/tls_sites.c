@@ -1,0 +1,194 @@
+/* See tls_sites.h. */
+#include "resolve/elf/tls_sites.h"
+
+#include "resolve/elf/elf_symbols.h"
+#include "resolve/elf/x86_code.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#define SYMBOLS_MAX_BYTES (64u << 20)
+#define CODE_BYTES        256 /* of a function that are looked at */
+#define PLT               ".plt"
+
+enum function { READ, READ_EX, WRITE, WRITE_EX, BIO_WRITE, FUNCTIONS };
+
+static const char *const names[FUNCTIONS] = {"SSL_read", "SSL_read_ex", "SSL_write", "SSL_write_ex", "BIO_write"};
+
+/* An exported function; address 0: the file does not define it. */
+struct function_code {
+    uint64_t address;
+    uint64_t emulated; /* where its entry can be probed, for its return as well; 0: nowhere */
+    uint64_t callee;   /* the first function of this file that it calls; 0: none */
+};
+
+static int find_functions(const struct elf_file *f, const char *table, uint64_t addresses[FUNCTIONS])
+{
+    struct elf_symbols symbols;
+    int r = elf_symbols_read(f, table, SYMBOLS_MAX_BYTES, &symbols);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < symbols.count; i++) {
+        const char *name =
+            ELF64_ST_TYPE(symbols.all[i].st_info) == STT_FUNC ? elf_symbols_name(&symbols, &symbols.all[i]) : NULL;
+        for (size_t n = 0; name && n < FUNCTIONS; n++)
+            if (strcmp(name, names[n]) == 0)
+                addresses[n] = symbols.all[i].st_value;
+    }
+    elf_symbols_free(&symbols);
+    return 0;
+}
+
+/* Reads the code at `address`, up to `CODE_BYTES`; returns how many bytes. */
+static size_t read_code(const struct elf_file *f, uint64_t address, uint8_t code[CODE_BYTES])
+{
+    const struct elf_segment *segments;
+    const size_t count = elf_segments(f, &segments);
+    for (size_t i = 0; i < count; i++) {
+        const struct elf_segment *s = &segments[i];
+        if (!s->executable || address < s->vaddr || address - s->vaddr >= s->file_bytes)
+            continue;
+        const uint64_t left = s->file_bytes - (address - s->vaddr);
+        const size_t bytes = left < CODE_BYTES ? (size_t)left : CODE_BYTES;
+        return elf_read(f, s->offset + (address - s->vaddr), code, bytes) == 0 ? bytes : 0;
+    }
+    return 0;
+}
+
+static bool is_in_plt(const struct elf_file *f, uint64_t address)
+{
+    const struct elf_section *sections;
+    const size_t count = elf_sections(f, &sections);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(sections[i].name, PLT, strlen(PLT)) == 0 && address >= sections[i].vaddr &&
+            address - sections[i].vaddr < sections[i].size_bytes)
+            return true;
+    return false;
+}
+
+/* Where a probe of the entry can lie, the stack still as the caller left it: 0: nowhere. */
+static uint64_t emulated_entry(const struct elf_file *f, uint64_t address)
+{
+    uint8_t code[CODE_BYTES];
+    const size_t size = read_code(f, address, code);
+    struct x86_instruction i;
+    size_t at = 0;
+    if (!x86_decode(code, size, address, &i))
+        return 0;
+    if (i.kind == X86_ENDBR) {
+        at = i.bytes;
+        if (!x86_decode(code + at, size - at, address + at, &i))
+            return 0;
+    }
+    return i.is_emulated ? address + at : 0;
+}
+
+/* Where the arguments are still in their registers. */
+static uint64_t emulated_with_arguments(const struct elf_file *f, uint64_t address)
+{
+    uint8_t code[CODE_BYTES];
+    const size_t size = read_code(f, address, code);
+    struct x86_instruction i;
+    for (size_t at = 0; at < size; at += i.bytes) {
+        if (!x86_decode(code + at, size - at, address + at, &i))
+            return 0;
+        if (i.is_emulated)
+            return address + at;
+        if (!i.keeps_arguments)
+            return 0;
+    }
+    return 0;
+}
+
+static uint64_t first_callee(const struct elf_file *f, uint64_t address)
+{
+    uint8_t code[CODE_BYTES];
+    const size_t size = read_code(f, address, code);
+    struct x86_instruction i;
+    for (size_t at = 0; at < size; at += i.bytes) {
+        if (!x86_decode(code + at, size - at, address + at, &i) || i.kind == X86_END)
+            return 0;
+        const bool leaves = i.kind == X86_JUMP && (i.target < address || i.target >= address + CODE_BYTES);
+        if ((i.kind == X86_CALL || leaves) && !is_in_plt(f, i.target))
+            return i.target;
+        if (i.kind == X86_JUMP)
+            return 0;
+    }
+    return 0;
+}
+
+static struct function_code function_at(const struct elf_file *f, uint64_t address)
+{
+    struct function_code code = {.address = address};
+    if (!address)
+        return code;
+    code.emulated = emulated_entry(f, address);
+    code.callee = first_callee(f, address);
+    return code;
+}
+
+static void add_site(const struct elf_file *f, struct tls_sites *s, enum tls_site_kind kind, uint64_t address)
+{
+    uint64_t offset;
+    if (s->count < TLS_SITES_MAX && elf_offset_from_vaddr(f, address, &offset) == 0)
+        s->all[s->count++] = (struct tls_site){kind, offset};
+}
+
+/* One direction: the exported functions, or the internal function that both call. Returns the internal function, or an
+ * exported one; 0: neither can be probed. */
+static uint64_t add_direction(const struct elf_file *f, struct tls_sites *s, const struct function_code *plain,
+                              const struct function_code *ex, enum tls_site_kind kind)
+{
+    if (plain->emulated && (ex->emulated || !ex->address)) {
+        add_site(f, s, kind, plain->emulated);
+        if (ex->emulated)
+            add_site(f, s, kind + 1, ex->emulated);
+        return plain->emulated;
+    }
+    const uint64_t callee =
+        plain->callee && (plain->callee == ex->callee || !ex->address) ? emulated_entry(f, plain->callee) : 0;
+    if (callee)
+        add_site(f, s, kind + 1, callee);
+    return callee;
+}
+
+static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTIONS], struct tls_sites *s)
+{
+    struct function_code code[FUNCTIONS];
+    for (size_t i = 0; i < FUNCTIONS; i++)
+        code[i] = function_at(f, addresses[i]);
+    s->has_functions = addresses[READ] && addresses[WRITE];
+    if (s->has_functions) {
+        const uint64_t reads = add_direction(f, s, &code[READ], &code[READ_EX], TLS_SITE_READ),
+                       writes = add_direction(f, s, &code[WRITE], &code[WRITE_EX], TLS_SITE_WRITE);
+        if (!reads || !writes || reads == writes) {
+            s->count = 0;
+            s->declined = "its functions begin with instructions that the kernel single-steps";
+        }
+    }
+    const uint64_t bio = addresses[BIO_WRITE] ? emulated_with_arguments(f, addresses[BIO_WRITE]) : 0;
+    if (bio)
+        add_site(f, s, TLS_SITE_BIO_WRITE, bio);
+}
+
+int tls_sites_find(const struct elf_file *f, struct tls_sites *ret)
+{
+    uint64_t addresses[FUNCTIONS] = {0};
+    struct tls_sites found = {0};
+    int r = find_functions(f, ".dynsym", addresses);
+    if ((r == 0 || r == -ENOENT) && !addresses[READ] && !addresses[BIO_WRITE])
+        r = find_functions(f, ".symtab", addresses);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    if (elf_machine(f) == EM_X86_64)
+        find_sites(f, addresses, &found);
+    else if (addresses[READ] && addresses[WRITE]) {
+        found.has_functions = true;
+        found.declined = "plaintext is read on x86-64 only";
+    }
+    r = elf_error(f);
+    if (r == 0)
+        *ret = found;
+    return r;
+}

@@ -1,0 +1,33 @@
+/* Any bytes as x86-64 code, and as an ELF file with the functions of OpenSSL: instructions lie within the bytes, and
+ * sites within the file. */
+#include "resolve/elf/tls_sites.h"
+#include "resolve/elf/x86_code.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct x86_instruction i;
+    for (size_t at = 0; at < size && x86_decode(data + at, size - at, at, &i); at += i.bytes)
+        if (i.bytes == 0 || i.bytes > 15 || i.bytes > size - at)
+            abort();
+    void *copy = malloc(size + 1);
+    struct elf_file *f = NULL;
+    struct tls_sites sites;
+    if (!copy)
+        return 0;
+    memcpy(copy, data, size);
+    if (elf_open_memory(copy, size, &f) < 0) {
+        free(copy);
+        return 0;
+    }
+    if (tls_sites_find(f, &sites) == 0)
+        for (size_t n = 0; n < sites.count; n++)
+            if (sites.all[n].file_offset >= elf_size(f))
+                abort();
+    elf_file_free(f);
+    return 0;
+}
