@@ -10,6 +10,7 @@
 
 #include "probes/interpreter/interpreters.bpf.h"
 
+#include "probes/common/preemption.bpf.h"
 #include "probes/common/sampling_rule.bpf.h"
 #include "probes/common/task_filter.bpf.h"
 #include "probes/context/sample_context.bpf.h"
@@ -239,7 +240,10 @@ int event_tracepoint(void *ctx)
 SEC("uprobe")
 int event_user_probe(struct user_registers *ctx)
 {
-    return take_event(ctx, ctx, false);
+    preemption_disable();
+    const int taken = take_event(ctx, ctx, false);
+    preemption_enable();
+    return taken;
 }
 
 /* ---- requested address space ---- */

@@ -8,6 +8,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "probes/common/preemption.bpf.h"
 #include "probes/context/thread_link.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -95,30 +96,35 @@ static __always_inline void update_link(const struct user_registers *r, struct l
         clear_link(l, now);
 }
 
-static __always_inline int handle_firing(const struct user_registers *r, bool enters)
+static __always_inline void handle_firing(const struct user_registers *r, bool enters)
 {
     __u64 now = bpf_ktime_get_ns();
     __u32 zero = 0;
     struct link_stats *stats = bpf_map_lookup_elem(&link_stats, &zero);
 
     if (!stats)
-        return 0;
+        return;
     update_link(r, stats, now, enters);
     if (stats->firings++ % LINK_TIMED_EVERY == 0)
         stats->sampled_ns += bpf_ktime_get_ns() - now;
-    return 0;
 }
 
 SEC("uprobe")
 int thread_enter(struct user_registers *r)
 {
-    return handle_firing(r, true);
+    preemption_disable();
+    handle_firing(r, true);
+    preemption_enable();
+    return 0;
 }
 
 SEC("uprobe")
 int thread_leave(struct user_registers *r)
 {
-    return handle_firing(r, false);
+    preemption_disable();
+    handle_firing(r, false);
+    preemption_enable();
+    return 0;
 }
 
 struct raw_tracepoint_context {

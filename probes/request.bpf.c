@@ -12,6 +12,7 @@
 #include "probes/request/request_receive.bpf.h"
 #include "probes/request/request_recorder.bpf.h"
 #include "probes/request/request_send.bpf.h"
+#include "probes/request/tls_calls.bpf.h"
 
 #define MSG_PEEK      2
 
@@ -251,6 +252,8 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     if (!c)
         return 0;
     __u64 now = bpf_ktime_get_ns(), held = connection_hold(c, now);
+    if (c->tls)
+        tls_end(c, sk, now);
     end_connection(c, sk, now);
     connection_release(held);
     return 0;

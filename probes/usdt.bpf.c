@@ -8,6 +8,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/usdt.bpf.h>
 
+#include "probes/common/preemption.bpf.h"
 #include "probes/usdt.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -21,13 +22,12 @@ const volatile __u32 texts; /* bit set of the string arguments */
 
 __u64 lost;
 
-SEC("usdt")
-int fired(struct pt_regs *ctx)
+static __always_inline void record_firing(struct pt_regs *ctx)
 {
     struct usdt_firing *f = bpf_ringbuf_reserve(&firings, sizeof(*f), 0);
     if (!f) {
         __sync_fetch_and_add(&lost, 1);
-        return 0;
+        return;
     }
     const __u64 id = bpf_get_current_pid_tgid();
     f->time_ns = bpf_ktime_get_ns();
@@ -48,5 +48,13 @@ int fired(struct pt_regs *ctx)
         }
     }
     bpf_ringbuf_submit(f, 0);
+}
+
+SEC("usdt")
+int fired(struct pt_regs *ctx)
+{
+    preemption_disable();
+    record_firing(ctx);
+    preemption_enable();
     return 0;
 }

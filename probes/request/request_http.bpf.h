@@ -92,37 +92,59 @@ static __always_inline int match_start(__u64 head, __u32 bytes)
 #define REPLY_START BYTES8('H', 'T', 'T', 'P', '/', '1', '.', 0)
 #define REPLY_BYTES 12 /* "HTTP/1.1 200" */
 
-/* The first bytes of a buffer: returns how many. */
-static __always_inline __u32 read_head(const void *buffer, __u32 size, __u64 *ret_head)
+/* Bytes that a program received or sent: `at` is NULL where there are none to see. */
+struct request_text {
+    const void *at;
+    __u32 size;
+    bool is_kernel; /* a copy in kernel memory; else in the program's own */
+};
+
+/* Of a system call that took `bytes`. */
+static __always_inline struct request_text text_of_call(const struct request_syscall *call, __u32 bytes)
 {
-    *ret_head = 0;
-    if (!buffer || !size)
-        return 0;
-    __u64 n = at_most(size, 8);
-    return bpf_probe_read_user(ret_head, n, buffer) == 0 ? n : 0;
+    struct request_text text = {};
+    text.at = syscall_buffer(call, &text.size);
+    if (bytes < text.size)
+        text.size = bytes;
+    return text;
 }
 
-/* The first bytes of a buffer, as many as are kept of a request: returns how many. */
-static __always_inline __u32 read_line(char *line, const void *buffer, __u32 size)
+static __always_inline long text_read(void *to, __u64 bytes, const struct request_text *text)
 {
-    if (!buffer || !size)
+    return text->is_kernel ? bpf_probe_read_kernel(to, bytes, text->at) : bpf_probe_read_user(to, bytes, text->at);
+}
+
+/* The first bytes: returns how many. */
+static __always_inline __u32 read_head(const struct request_text *text, __u64 *ret_head)
+{
+    *ret_head = 0;
+    if (!text->at || !text->size)
         return 0;
-    __u64 n = at_most(size, REQUEST_LINE_BYTES);
-    return bpf_probe_read_user(line, n, buffer) == 0 ? n : 0;
+    __u64 n = at_most(text->size, 8);
+    return text_read(ret_head, n, text) == 0 ? n : 0;
+}
+
+/* The first bytes, as many as are kept of a request: returns how many. */
+static __always_inline __u32 read_line(char *line, const struct request_text *text)
+{
+    if (!text->at || !text->size)
+        return 0;
+    __u64 n = at_most(text->size, REQUEST_LINE_BYTES);
+    return text_read(line, n, text) == 0 ? n : 0;
 }
 
 /* Adds to the request line that is kept. */
-static __always_inline void append_line(struct request_record *r, const void *buffer, __u32 size)
+static __always_inline void append_line(struct request_record *r, const struct request_text *text)
 {
-    if (!buffer || !size)
+    if (!text->at || !text->size)
         return;
     if (r->line_bytes == 0) {
-        r->line_bytes = read_line(r->line, buffer, size);
+        r->line_bytes = read_line(r->line, text);
         return;
     }
     __u64 at = at_most(r->line_bytes, REQUEST_LINE_BYTES),
-          more = at_most(size, at_most(REQUEST_LINE_BYTES - at, REQUEST_LINE_BYTES));
-    if (bpf_probe_read_user(&r->line[at], more, buffer) == 0)
+          more = at_most(text->size, at_most(REQUEST_LINE_BYTES - at, REQUEST_LINE_BYTES));
+    if (text_read(&r->line[at], more, text) == 0)
         r->line_bytes = at + more;
 }
 

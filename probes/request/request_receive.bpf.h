@@ -5,6 +5,7 @@
 #include "probes/request/request_flush.bpf.h"
 #include "probes/request/request_http.bpf.h"
 #include "probes/request/request_opaque.bpf.h"
+#include "probes/request/tls_receive.bpf.h"
 
 /* `start`: its first byte arrived; `now`: it was read. */
 static __always_inline void begin(struct request_connection *c, __u64 pid_tgid, __s32 fd, __u64 start, __u64 now)
@@ -24,7 +25,7 @@ static __always_inline void begin(struct request_connection *c, __u64 pid_tgid, 
     r->link.trace_id_high = r->link.trace_id_low = r->link.span_id = 0;
     r->status = 0;
     r->weight = 0;
-    r->flags = 0;
+    r->flags = c->tls ? REQUEST_TLS : 0;
     c->recorded_ns = c->counted_ns = 0;
     c->fd = fd;
     c->active = true;
@@ -33,11 +34,11 @@ static __always_inline void begin(struct request_connection *c, __u64 pid_tgid, 
     thread_reads(c, tid, now);
 }
 
-static __always_inline void take_more(struct request_connection *c, const void *buffer, __u32 size, __u32 bytes)
+static __always_inline void take_more(struct request_connection *c, const struct request_text *text, __u32 bytes)
 {
     c->r.bytes_in += bytes;
     if (c->r.line_bytes < REQUEST_LINE_BYTES) {
-        append_line(&c->r, buffer, size);
+        append_line(&c->r, text);
         if (c->partial && c->r.line_bytes >= 8) {
             c->partial = false;
             if (match_method(*(__u64 *)c->r.line, 8) != METHOD_WHOLE)
@@ -46,14 +47,11 @@ static __always_inline void take_more(struct request_connection *c, const void *
     }
 }
 
-/* The next request on a persistent connection, in one read: the previous one must be recorded first. Bytes that are
- * not a request (the rest of a refused one, another protocol after an upgrade) clear its line: it gets no further
- * record. */
-static __always_inline int take_next(struct request_connection *c, const void *buffer, __u32 size, __u64 now)
+/* The next request on a persistent connection, in one read; the previous one has been recorded. Bytes that are not a
+ * request (the rest of a refused one, another protocol after an upgrade) clear its line: it gets no further record. */
+static __always_inline int take_line(struct request_connection *c, const struct request_text *text)
 {
-    if (c->active)
-        publish_last(c, now);
-    __u32 n = read_line(c->r.line, buffer, size);
+    __u32 n = read_line(c->r.line, text);
     int match = n ? match_start(*(__u64 *)c->r.line, n) : METHOD_NONE;
     c->r.line_bytes = match == METHOD_NONE ? 0 : n;
     return match;
@@ -62,14 +60,14 @@ static __always_inline int take_next(struct request_connection *c, const void *b
 /* What the bytes that were read can begin, on a socket without a request so far. */
 enum beginning { BEGINS_NOTHING, BEGINS_HTTP1, BEGINS_HTTP2, IS_HTTP2 };
 
-static __always_inline enum beginning find_beginning(struct sock *sk, const void *buffer, __u32 size, __u32 bytes,
+static __always_inline enum beginning find_beginning(struct sock *sk, const struct request_text *text, __u32 bytes,
                                                      __u32 pid)
 {
     __u64 head;
-    __u32 known = read_head(buffer, size, &head);
+    __u32 known = read_head(text, &head);
     if (known && match_method(head, known) != METHOD_NONE)
         return BEGINS_HTTP1;
-    if (http2_can_begin(head, known, buffer, size, bytes) && is_accepted(sk))
+    if (http2_can_begin(head, known, text->at, text->size, bytes) && is_accepted(sk))
         return head == HTTP2_PREFACE ? BEGINS_HTTP2 : IS_HTTP2;
     opaque_received(sk, head, known, bytes, pid);
     return BEGINS_NOTHING;
@@ -82,14 +80,13 @@ static __always_inline void received(struct sock *sk, struct request_connection 
 {
     struct request_syscall call_made;
     __u64 pid_tgid = current_pid_tgid();
-    __u32 size;
     if (asleep)
         return;
     const struct request_syscall *call = syscall_known(known, &call_made);
-    const void *buffer = syscall_buffer(call, &size);
-    if (bytes < size)
-        size = bytes;
-    const enum beginning begins = found ? BEGINS_HTTP1 : find_beginning(sk, buffer, size, bytes, pid_tgid >> 32);
+    const struct request_text text = text_of_call(call, bytes);
+    if (tls_take_receive(sk, found, &text, bytes, arrival_ns, now))
+        return;
+    const enum beginning begins = found ? BEGINS_HTTP1 : find_beginning(sk, &text, bytes, pid_tgid >> 32);
     if (!found && (begins == BEGINS_NOTHING || !is_wanted(pid_tgid >> 32)))
         return;
     struct request_connection *c = found ?: connection_make(sk, pid_tgid);
@@ -102,12 +99,14 @@ static __always_inline void received(struct sock *sk, struct request_connection 
         return;
     }
     if (c->active && !c->replied) {
-        take_more(c, buffer, size, bytes);
+        take_more(c, &text, bytes);
         return;
     }
     now = now ?: bpf_ktime_get_ns();
     __u64 held = connection_hold(c, now);
-    int match = take_next(c, buffer, size, now);
+    if (c->active)
+        publish_last(c, now);
+    int match = take_line(c, &text);
     if (match != METHOD_NONE) {
         if (!c->active) /* the bytes sent before were no reply */
             c->sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
@@ -116,9 +115,10 @@ static __always_inline void received(struct sock *sk, struct request_connection 
         begin(c, pid_tgid, call->argument[0], arrival_ns, now);
         c->partial = match == METHOD_PART;
         c->r.bytes_in = bytes;
-        if (wants_callers && buffer)
-            note_caller(c->number, (__u64)buffer, size);
-    } else if (http2_can_begin(*(__u64 *)c->r.line, at_most(size, 8), buffer, size, bytes)) { /* after an upgrade */
+        if (wants_callers && text.at)
+            note_caller(c->number, (__u64)text.at, text.size);
+    } else if (http2_can_begin(*(__u64 *)c->r.line, at_most(text.size, 8), text.at, text.size,
+                               bytes)) { /* after an upgrade */
         http2_open(c->number, number_of(sk), bytes, *(__u64 *)c->r.line == HTTP2_PREFACE);
         if (c->is_http2)
             http2_receive(c, sk, bytes, arrival_ns, now);

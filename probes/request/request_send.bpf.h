@@ -5,24 +5,21 @@
 
 /* The reply's status line, which may come in pieces: true when the reply has begun, false while it may still. What
  * turns out not to be HTTP is forgotten. */
-static __always_inline bool take_head(struct request_connection *c, const struct request_syscall *call, __u32 bytes)
+static __always_inline bool take_head(struct request_connection *c, const struct request_text *text)
 {
-    __u32 size;
-    const void *buffer = syscall_buffer(call, &size);
-    if (bytes < size)
-        size = bytes;
-    if (!buffer)
+    if (!text->at)
         return false;
-    if (c->head_bytes == 0 && size >= REPLY_BYTES) {
-        if (bpf_probe_read_user(c->head, REPLY_BYTES, buffer) < 0)
+    if (c->head_bytes == 0 && text->size >= REPLY_BYTES) {
+        if (text_read(c->head, REPLY_BYTES, text) < 0)
             return false;
         c->head_bytes = REPLY_BYTES;
     } else {
         for (int i = 0; i < REPLY_BYTES; i++) {
             __u64 at = at_most(c->head_bytes, REPLY_BYTES);
-            if (i >= size || at >= REPLY_BYTES)
+            const struct request_text rest = {text->at + i, 1, text->is_kernel};
+            if (i >= text->size || at >= REPLY_BYTES)
                 break;
-            if (bpf_probe_read_user(&c->head[at], 1, buffer + i) < 0)
+            if (text_read(&c->head[at], 1, &rest) < 0)
                 break;
             c->head_bytes = at + 1;
         }
@@ -50,38 +47,32 @@ static __always_inline bool take_head(struct request_connection *c, const struct
 
 /* Another status line on a connection whose reply was out: the answer to a request that came in together with the last
  * one. */
-static __always_inline bool is_next_reply(const struct request_syscall *call, __u32 bytes)
+static __always_inline bool is_next_reply(const struct request_text *text)
 {
-    __u32 size;
     __u64 head;
-    const void *buffer = syscall_buffer(call, &size);
-    if (bytes < size)
-        size = bytes;
-    return size >= REPLY_BYTES && read_head(buffer, size, &head) == 8 && low_bytes(head ^ REPLY_START, 7) == 0;
+    return text->size >= REPLY_BYTES && read_head(text, &head) == 8 && low_bytes(head ^ REPLY_START, 7) == 0;
 }
 
-static __always_inline void begin_pipelined(struct request_connection *c, __u64 pid_tgid, __u64 now)
-{
-    __u64 start = last_sent_ns(c);
-    publish(c->number, now, true);
-    begin(c, pid_tgid, c->fd, start, start);
-    c->r.line_bytes = 0;
-    c->r.flags = REQUEST_PIPELINED;
-}
-
-/* More of the reply, or all of it. */
-static __always_inline void take_reply(struct request_connection *c, const struct request_syscall *call, __u32 bytes,
-                                       __u64 pid_tgid, __u64 now)
+/* After the last one was recorded. */
+static __always_inline void begin_pipelined(struct request_connection *c, __u64 pid_tgid)
 {
     const bool closing = c->closing;
-    c->sent_seq += bytes;
-    if (c->replied && is_next_reply(call, bytes))
-        begin_pipelined(c, pid_tgid, now);
+    __u64 start = last_sent_ns(c);
+    begin(c, pid_tgid, c->fd, start, start);
+    c->r.line_bytes = 0;
+    c->r.flags |= REQUEST_PIPELINED;
     c->closing = closing;
+}
+
+/* More of the reply, or all of it: `bytes`, of which `text` are the first. Returns whether the connection has ended,
+ * and the reply may be complete with this. */
+static __always_inline bool take_reply(struct request_connection *c, const struct request_text *text, __u32 bytes,
+                                       __u64 pid_tgid, __u64 now)
+{
     if (!c->replied) {
-        if (!take_head(c, call, bytes)) {
+        if (!take_head(c, text)) {
             c->r.bytes_out += bytes;
-            return;
+            return false;
         }
         c->replied = true;
         thread_answered(c);
@@ -90,9 +81,10 @@ static __always_inline void take_reply(struct request_connection *c, const struc
     c->r.duration_ns = now - c->r.start_ns;
     c->dirty = true;
     thread_replies(c, pid_tgid, now);
-    if (closing)
-        complete(c->number, now);
+    return c->closing;
 }
+
+#include "probes/request/tls_send.bpf.h" /* needs the above */
 
 /* `sk` is NULL where a descriptor was closed before the send on it was over. `c`: its connection; NULL: none. `now`: 0:
  * not known yet. */
@@ -100,7 +92,7 @@ static __always_inline void sent(struct sock *sk, struct request_connection *c, 
                                  const struct request_syscall *known, __u64 now)
 {
     struct request_syscall call_made;
-    if (asleep || bytes <= 0)
+    if (asleep || bytes <= 0 || tls_take_send(sk, c, bytes, known, &call_made, now))
         return;
     if (!c && sk)
         opaque_sent(sk, bytes);
@@ -117,6 +109,13 @@ static __always_inline void sent(struct sock *sk, struct request_connection *c, 
         return;
     now = now ?: bpf_ktime_get_ns();
     __u64 held = connection_hold(c, now);
-    take_reply(c, call, bytes, current_pid_tgid(), now);
+    c->sent_seq += bytes;
+    const struct request_text text = text_of_call(call, bytes);
+    if (c->replied && is_next_reply(&text)) {
+        publish(c->number, now, true);
+        begin_pipelined(c, current_pid_tgid());
+    }
+    if (take_reply(c, &text, bytes, current_pid_tgid(), now))
+        complete(c->number, now);
     connection_release(held);
 }

@@ -56,6 +56,7 @@ struct request_connection {
     bool unanswered;         /* counted as such with the thread that read it (request_threads.bpf.h) */
     bool shared;             /* that thread was not with this request alone */
     bool is_http2;           /* its requests are those of http2.bpf.h; of `r`, only what they have in common is used */
+    bool tls;                /* what is sent and received is ciphertext (tls_state.bpf.h) */
     struct request_record r; /* its last member is the line, */
     char beyond[REQUEST_LINE_BYTES]; /* which ends before this; but the verifier does not see that (append_line) */
 } __attribute__((aligned(64)));
@@ -293,7 +294,7 @@ static __noinline struct request_connection *connection_make(struct sock *sk, __
         return NULL;
     c->number = index + 1;
     c->process = 0;
-    c->active = c->unanswered = c->is_http2 = false;
+    c->active = c->unanswered = c->is_http2 = c->tls = false;
     c->r.protocol = REQUEST_HTTP1;
     c->r.socket = name;
     c->r.h.kind = RECORD_REQUEST;

@@ -51,7 +51,9 @@ void coverage_text_put_nothing(const struct coverage *c, enum coverage_subject s
     }
     if (!c->port_count)
         return;
-    buf_puts(out, "\nServers on these ports exchanged something that Sonde cannot read (it reads HTTP without TLS):\n");
+    buf_puts(
+        out,
+        "\nServers on these ports exchanged something that Sonde cannot read (it reads HTTP, and TLS of OpenSSL):\n");
     coverage_text_put_ports(c, "  ", out);
 }
 

@@ -234,8 +234,10 @@ static void print_traffic(const struct coverage *coverage)
     char observed[32];
     if (!coverage->asked_ns)
         return;
-    printf("\nServers whose traffic cannot be read, as it is not HTTP without TLS (observed for %s)\n",
-           units_format_duration(coverage->observed_ns, observed, sizeof(observed)));
+    printf(
+        "\nServers whose traffic cannot be read: it is not HTTP, or TLS of another library than OpenSSL (observed for "
+        "%s)\n",
+        units_format_duration(coverage->observed_ns, observed, sizeof(observed)));
     coverage_text_put_ports(coverage, "  ", &out);
     printf("%s", out.size ? out.data : "  none\n");
 }

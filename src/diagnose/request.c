@@ -208,6 +208,7 @@ int diagnose_request(const struct request_record *record, const struct path_segm
         .peer = peer_text(record->peer_family, record->peer_address, record->peer_port, d->peer, sizeof(d->peer)),
         .upstream = "",
         .weight = record->weight,
+        .is_tls = record->flags & REQUEST_TLS,
         .is_notable = record->flags & REQUEST_NOTABLE || !record->weight,
     };
     d->request.start_unix_ns = clock_unix_from_monotonic(d->request.start_ns);

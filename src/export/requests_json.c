@@ -62,6 +62,8 @@ static void put_request(struct buf *out, const struct request *r)
     buf_printf(out, ",\"protocol\":\"%s\"", request_protocol_name(r->protocol));
     request_status_json_put(r->status, out);
     put_text(out, "peer", r->peer);
+    if (r->is_tls)
+        buf_puts(out, ",\"tls\":true");
     buf_printf(out, ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64, r->bytes_in, r->bytes_out);
     if (trace_link_is_set(&r->link)) {
         const struct trace_link_text text = trace_link_text(&r->link);

@@ -24,6 +24,7 @@
     X(LINK_FORGOTTEN, "link_forgotten", "threads whose traced request was forgotten while they worked for it")         \
     X(SHED, "shed", "samples left out by the agent's own budget")                                                      \
     X(REQUEST_UNMATCHED, "request_unmatched", "requests whose end was never seen")                                     \
+    X(REQUEST_UNBOUND, "request_unbound", "requests over TLS whose connection was not found")                          \
     X(REQUEST_NOT_DETAILED, "request_not_detailed",                                                                    \
       "requests counted without their latency breakdown, to keep within limits")                                       \
     X(DECODE, "decode", "malformed event records")

@@ -143,6 +143,7 @@ struct request {
     const char *peer;   /* "127.0.0.1:4711" or "" */
     uint16_t status;    /* of HTTP, or REQUEST_STATUS_GRPC and more; 0: no reply seen */
     uint8_t protocol;   /* enum request_protocol_kind */
+    bool is_tls;        /* it came in over TLS */
     uint64_t bytes_in, bytes_out;
     struct trace_link link;   /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
     struct request_span span; /* its own; zeros: spans are not exported */

@@ -277,7 +277,7 @@ int watch_begin(void **state)
         const struct shared_tables_options tables = {.filter = &filter, .recorder_bytes = RECORDER_BYTES};
         assert_int_equal(shared_tables_new(&tables, &watch.tables), 0);
         const struct source_services services = {.tables = watch.tables, .filter = &filter, .ring_bytes = 256 * 1024};
-        if (request_source_open_on(&services, &report, method, &watch.self) < 0)
+        if (request_source_open_on(&services, &report, method, false, &watch.self) < 0)
             snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].fallback_reason);
         else
             assert_int_equal(request_metrics_new(watch.self, NULL, &watch.metrics), 0);

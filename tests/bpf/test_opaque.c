@@ -35,7 +35,7 @@ static void open_source(int method)
     assert_int_equal(shared_tables_new(&options, &tables), 0);
     const struct source_services services = {.tables = tables, .filter = &filter, .ring_bytes = 64 * 1024};
     source = NULL;
-    if (request_source_open_on(&services, &report, method, &source) < 0)
+    if (request_source_open_on(&services, &report, method, false, &source) < 0)
         snprintf(why_not, sizeof(why_not), "%s", report.entries[0].fallback_reason);
 }
 

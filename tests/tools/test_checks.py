@@ -71,6 +71,24 @@ def test_layers_reject_cyclic_includes(tmp_path):
     assert check("check-layers", tmp_path).stdout == 'FAIL layers: src/base/a.h:2: "src/base/b.h" is a circle: src/base/a.h -> src/base/b.h -> src/base/a.h\n'
 
 
+GUARDED = 'SEC("uprobe")\nint f(void *r)\n{\n    preemption_disable();\n    take(r);\n    preemption_enable();\n    return 0;\n}\n'
+
+
+@pytest.mark.parametrize("text,why", [
+    (GUARDED, None),
+    (GUARDED.replace('"uprobe"', '"tp_btf/x"').replace("    preemption_disable();\n", ""), None),  # is not preempted
+    (GUARDED.replace("    preemption_disable();\n", ""), "does not begin with"),
+    (GUARDED.replace("    preemption_enable();\n", ""), "before it returns"),
+    (GUARDED.replace("    take(r);\n", "    if (!r)\n        return 0;\n"), "another return"),
+    (GUARDED.replace("uprobe", "uretprobe//x").replace("    preemption_disable();\n", ""), "does not begin with"),
+    (GUARDED.replace("int f", "extern weird f"), "cannot read"),
+])
+def test_programs_at_uprobes_disable_preemption(tmp_path, text, why):
+    tree(tmp_path, {"probes/x.bpf.c": text})
+    done = check("check-preemption", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "pass preemption\n") if why is None else done.returncode == 1 and why in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize("text,why", [
     ("/* x */\nvoid f(char *a) { strcpy(a, a); }\n", "strcpy"),
     ("void f(void);\n", "no comment at the head"),

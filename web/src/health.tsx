@@ -89,6 +89,7 @@ export const LOSS_HELP: Record<string, string> = {
     link_forgotten: 'threads whose traced request was forgotten while they worked for it',
     shed: "samples left out by the agent's own budget",
     request_unmatched: 'requests whose end was never seen',
+    request_unbound: 'requests over TLS whose connection was not found',
     request_not_detailed: 'requests counted without their latency breakdown, to keep within limits',
     decode: 'malformed event records',
 };

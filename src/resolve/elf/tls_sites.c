@@ -12,9 +12,10 @@
 #define CODE_BYTES        256 /* of a function that are looked at */
 #define PLT               ".plt"
 
-enum function { READ, READ_EX, WRITE, WRITE_EX, BIO_WRITE, FUNCTIONS };
+enum function { READ, READ_EX, WRITE, WRITE_EX, FREE, BIO_WRITE, FUNCTIONS };
 
-static const char *const names[FUNCTIONS] = {"SSL_read", "SSL_read_ex", "SSL_write", "SSL_write_ex", "BIO_write"};
+static const char *const names[FUNCTIONS] = {"SSL_read",     "SSL_read_ex", "SSL_write",
+                                             "SSL_write_ex", "SSL_free",    "BIO_write"};
 
 /* An exported function; address 0: the file does not define it. */
 struct function_code {
@@ -162,7 +163,10 @@ static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTI
     if (s->has_functions) {
         const uint64_t reads = add_direction(f, s, &code[READ], &code[READ_EX], TLS_SITE_READ),
                        writes = add_direction(f, s, &code[WRITE], &code[WRITE_EX], TLS_SITE_WRITE);
-        if (!reads || !writes || reads == writes) {
+        const uint64_t end = addresses[FREE] ? emulated_with_arguments(f, addresses[FREE]) : 0;
+        if (end)
+            add_site(f, s, TLS_SITE_FREE, end);
+        if (!reads || !writes || reads == writes || !end) {
             s->count = 0;
             s->declined = "its functions begin with instructions that the kernel single-steps";
         }

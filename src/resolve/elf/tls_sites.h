@@ -14,7 +14,8 @@ enum tls_site_kind {
     TLS_SITE_READ_EX,   /* SSL_read_ex(ssl, buffer, size, &read), which returns 1; or an internal function like it */
     TLS_SITE_WRITE,     /* SSL_write, */
     TLS_SITE_WRITE_EX,  /* and SSL_write_ex, likewise */
-    TLS_SITE_BIO_WRITE, /* BIO_write(bio, data, size); only its entry, and behind its first instructions */
+    TLS_SITE_FREE,      /* SSL_free(ssl); only its entry, and behind its first instructions */
+    TLS_SITE_BIO_WRITE, /* BIO_write(bio, data, size); likewise */
 };
 
 struct tls_site {
@@ -22,7 +23,7 @@ struct tls_site {
     uint64_t file_offset;
 };
 
-#define TLS_SITES_MAX 5
+#define TLS_SITES_MAX 6
 
 struct tls_sites {
     struct tls_site all[TLS_SITES_MAX];

@@ -109,10 +109,33 @@ static void count_probes(const struct usdt_providers *n, const struct usdt_probe
     }
 }
 
+/* Reads what the object has; takes `fd`. */
+static int inspect(const struct usdt_providers *n, int fd, struct known_object *o)
+{
+    if (n->options.provider) {
+        _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
+        int r = read_probes(fd, &probes);
+        if (r == 0)
+            count_probes(n, probes, o);
+        return r;
+    }
+    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
+    int r = elf_open(fd, &elf);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    o->is_wanted = n->options.is_wanted(n->options.context, elf);
+    o->probes = o->is_wanted;
+    return elf_error(elf);
+}
+
 /* Returns 1 and the object's facts; -EAGAIN: no time left to read it; any other error: it cannot be read at present.
  * A file that is not ELF has no probes. */
-static int get_object(struct usdt_providers *n, struct object *object, uint64_t end_ns, struct known_object **ret)
+static int get_object(struct usdt_providers *n, struct object *object, const char *path, uint64_t end_ns,
+                      struct known_object **ret)
 {
+    struct known_object found = {.id = object->id};
     struct known_object *o;
     HASH_FIND(hh, n->objects, &object->id, sizeof(object->id), o);
     if (o) {
@@ -121,20 +144,20 @@ static int get_object(struct usdt_providers *n, struct object *object, uint64_t 
     }
     if (n->read_in_scan == n->scan && clock_monotonic_ns() >= end_ns)
         return -EAGAIN;
-    n->read_in_scan = n->scan; /* read at least one object per scan, so that every process is completed eventually */
-    _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
-    const int fd = object_open(object);
-    const int r = fd < 0 ? fd : read_probes(fd, &probes);
-    if (r < 0 && r != -ENOEXEC)
-        return r == -EAGAIN ? -EBUSY : r;
+    if (n->options.provider || n->options.is_candidate(path)) {
+        /* At least one object per scan, so that every process is completed eventually. */
+        n->read_in_scan = n->scan;
+        const int fd = object_open(object);
+        const int r = fd < 0 ? fd : inspect(n, fd, &found);
+        if (r < 0 && r != -ENOEXEC)
+            return r == -EAGAIN ? -EBUSY : r;
+    }
     if (HASH_COUNT(n->objects) >= OBJECTS_MAX)
         forget_objects(n);
     o = calloc(1, sizeof(*o));
     if (!o)
         return -ENOMEM;
-    o->id = object->id;
-    if (probes)
-        count_probes(n, probes, o);
+    *o = found;
     HASH_ADD(hh, n->objects, id, sizeof(o->id), o);
     if (!o->hh.tbl) {
         free(o);
@@ -185,7 +208,11 @@ static int offer_file(struct usdt_providers *n, struct provider_file *f, const s
 {
     _cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
-    int r = read_probes(fd, &probes);
+    int r = 0;
+    if (n->options.provider)
+        r = read_probes(fd, &probes);
+    else
+        close(fd);
     if (r < 0 || copy < 0)
         return r < 0 ? r : -EMFILE;
     const struct usdt_provider_file file = {.fd = copy, .probes = probes, .process = process};
@@ -295,7 +322,7 @@ static int add_mapping(struct usdt_providers *n, const struct process *process, 
                        struct process_probes *e, uint64_t end_ns)
 {
     struct known_object *o;
-    int r = m->object && m->path ? get_object(n, m->object, end_ns, &o) : 0;
+    int r = m->object && m->path ? get_object(n, m->object, m->path, end_ns, &o) : 0;
     if (r <= 0 || !o->probes)
         return r;
     if (o->scan != n->scan) {

@@ -1,11 +1,13 @@
 /* Tracks the USDT probes of all processes as these start and exit. Input is the table of processes (processes.h),
  * whenever a process has mapped code, and a walk through the processes that were there before. Counts providers and
  * probes. Reports each file with the wanted provider when the first process maps it and when the last one has
- * unmapped it. Bounded. Pipeline thread only. */
+ * unmapped it. Likewise of files that the caller selects for another reason than a provider. Bounded. Pipeline thread
+ * only. */
 #pragma once
 
 #include "base/cleanup.h"
 #include "model/metric.h"
+#include "resolve/elf/elf.h"
 #include "resolve/process/processes.h"
 #include "resolve/usdt/usdt_probes.h"
 
@@ -17,13 +19,15 @@ struct usdt_providers;
 /* A file with the wanted provider, as a process maps it. Borrowed for the call. */
 struct usdt_provider_file {
     int fd;
-    const struct usdt_probes *probes;
+    const struct usdt_probes *probes; /* NULL: the caller has selected it */
     const struct process *process;
 };
 
 struct usdt_providers_options {
     struct processes *processes;
-    const char *provider; /* the wanted provider */
+    const char *provider; /* the wanted provider; NULL: the caller selects files, by the two functions that follow */
+    bool (*is_candidate)(const char *path);                     /* its path; else it is not opened */
+    bool (*is_wanted)(void *context, const struct elf_file *f); /* its contents */
     void *context;
     /* Called for a new file. On success `*ret` is the caller's handle, passed to `gone` when no process maps the
      * file any more. NULL: the file is not wanted now; it is offered again when a process that maps it is scanned.

@@ -10,6 +10,7 @@
 #include "signals/request/request_names.h"
 #include "signals/request/request_opaque.h"
 #include "signals/request/request_paths.h"
+#include "signals/request/request_tls.h"
 #include "signals/signal.h"
 #include "sources/request/request.h"
 
@@ -26,6 +27,7 @@ struct request_signal {
     struct request_paths *paths;
     struct request_metrics *metrics;      /* NULL: a replay */
     struct request_opaque_counts *opaque; /* likewise, or they are not wanted */
+    struct request_tls *tls;              /* likewise, or the plaintext of TLS is not read */
     void *source;                         /* NULL: a replay */
     struct served_ports served;
     struct request_callers callers;
@@ -38,6 +40,7 @@ static void destroy_request(void *self)
     struct request_signal *q = self;
     request_metrics_free(q->metrics);
     request_opaque_counts_free(q->opaque);
+    request_tls_free(q->tls);
     request_paths_free(q->paths);
     free(q);
 }
@@ -55,6 +58,8 @@ static int create_request(const struct signal_services *services, const void *se
         r = request_metrics_new(source, services->processes, &q->metrics);
     if (r == 0 && source && services->emit_opaque)
         r = request_opaque_counts_new(services, source, &q->opaque);
+    if (r == 0 && source && request_source_tls(source))
+        r = request_tls_new(source, services->processes, &q->tls);
     if (r < 0)
         destroy_request(q);
     else
@@ -176,17 +181,34 @@ static void take_caller(void *self, const struct record_header *header)
 static void end_turn(void *self, const struct mapped_processes *mapped)
 {
     struct request_signal *q = self;
-    (void)mapped;
     diagnose_pending(q);
+    if (q->tls)
+        request_tls_turn(q->tls, mapped);
     if (q->metrics)
         request_metrics_sweep(q->metrics, clock_monotonic_ns());
     if (q->opaque)
         request_opaque_counts_sweep(q->opaque, clock_monotonic_ns());
 }
 
+static void start_request(void *self)
+{
+    struct request_signal *q = self;
+    if (q->tls)
+        request_tls_start(q->tls);
+}
+
+static void forget_process(void *self, uint32_t pid, uint32_t tid)
+{
+    struct request_signal *q = self;
+    if (q->tls && tid == 0)
+        request_tls_forget(q->tls, pid);
+}
+
 static void put_metrics(void *self, struct metric_set *set)
 {
     const struct request_signal *q = self;
+    if (q->tls)
+        request_tls_metrics(q->tls, set);
     if (q->metrics)
         request_metrics_write(q->metrics, clock_monotonic_ns(), set);
     request_paths_metrics(q->paths, set);
@@ -218,21 +240,25 @@ static const struct record_type records[] = {
 
 static const struct setting settings[] = {
     SIGNAL_ENABLED("requests.enabled", "watch HTTP requests at the sockets"),
+    {"requests.tls", SETTING_BOOL, offsetof(struct request_options, tls), sizeof(bool), 0, 0, "true or false",
+     "read requests over TLS from OpenSSL, in the programs that use it"},
     {0},
 };
 
 const struct signal signal_request = {
     .name = "request",
-    .memory = {.fixed_bytes = 5800u << 10},
+    .memory = {.fixed_bytes = 9600u << 10},
     .source = &source_request,
     .records = records,
-    .settings_bytes = sizeof(struct signal_settings),
-    .defaults = &(const struct signal_settings){.enabled = true},
+    .settings_bytes = sizeof(struct request_options),
+    .defaults = &(const struct request_options){.enabled = true, .tls = true},
     .settings = settings,
     .is_node_wide = is_node_wide,
     .create = create_request,
     .destroy = destroy_request,
+    .start = start_request,
     .before_exec = diagnose_before_exec,
+    .exited = forget_process,
     .turn = end_turn,
     .metrics = put_metrics,
     .levels = levels,

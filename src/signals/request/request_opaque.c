@@ -21,6 +21,9 @@
  * once in a million reads. */
 #define READS_PER_TLS_RECORD 16
 
+/* Of a process whose plaintext is read: handshakes until its first call of OpenSSL. More than that is opaque. */
+#define HANDSHAKE_BYTES 65536
+
 struct counted_place {
     uint64_t name; /* 0: none */
     struct request_opaque counts;
@@ -68,6 +71,12 @@ static void name_process(const struct request_opaque_counts *o, const struct req
         snprintf(out, size, "%.16s", counts->comm);
 }
 
+static bool is_handshake(const struct request_opaque_counts *o, const struct request_opaque *counts)
+{
+    return counts->received + counts->sent < HANDSHAKE_BYTES && protocol_of(counts) == OPAQUE_TLS &&
+           request_source_reads_tls(o->source, counts->pid);
+}
+
 static void take_place(struct request_opaque_counts *o, uint32_t number, uint64_t now_ns)
 {
     struct counted_place *place = &o->places[number];
@@ -81,6 +90,8 @@ static void take_place(struct request_opaque_counts *o, uint32_t number, uint64_
         *place = (struct counted_place){.name = name, .changed_ns = now_ns};
         name_process(o, &now, place->process, sizeof(place->process));
     }
+    if (is_handshake(o, &now))
+        return;
     const uint64_t bytes = now.received + now.sent - place->counts.received - place->counts.sent;
     if (bytes) {
         o->services->emit_opaque(o->services->pipeline,

@@ -4,7 +4,9 @@
 
 #include <bpf/btf.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 /* Offset in bytes; -1: no such member, or a bit field. Members of nested anonymous structs and unions count as the
  * struct's own. */
@@ -66,9 +68,19 @@ static struct preempt_count find_in_btf(void)
                     : p.run_queue >= 0 && p.count >= 0 ? p.count - p.run_queue
                                                        : 0,
         .has_rdonly_cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0,
+        .has_preempt_disable = btf && btf__find_by_name_kind(btf, "bpf_preempt_disable", BTF_KIND_FUNC) > 0,
     };
     btf__free(btf);
     return found;
+}
+
+/* Since 6.15 the verifier knows of each global function whether it may sleep. */
+static bool may_call_functions(void)
+{
+    struct utsname system;
+    unsigned major, minor;
+    return uname(&system) == 0 && sscanf(system.release, "%u.%u", &major, &minor) == 2 &&
+           (major > 6 || (major == 6 && minor >= 15));
 }
 
 struct preempt_count preempt_count_find(void)
@@ -77,6 +89,7 @@ struct preempt_count preempt_count_find(void)
     static bool is_found;
     if (!is_found)
         found = find_in_btf();
+    found.has_preempt_disable_for_functions = found.has_preempt_disable && may_call_functions();
     is_found = true;
     return found;
 }

@@ -2,6 +2,7 @@
 #include "sources/cpu/cpu_load.h"
 
 #include "sources/attach/map_sizes.h"
+#include "sources/attach/preempt_count.h"
 #include "sources/attach/sample_event.h"
 #include "sources/sampling/sampling_rule_table.h"
 #include "sources/sampling/task_filters.h"
@@ -39,6 +40,8 @@ static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
     k->rodata->event_period = event && event->period ? event->period : 1;
     bpf_program__set_autoload(k->progs.cpu_sample, is_counted);
     bpf_program__set_autoload(k->progs.event_tracepoint, kind == SAMPLE_EVENT_TRACEPOINT);
+    k->rodata->has_preempt_disable =
+        kind == SAMPLE_EVENT_USER_PROBE && preempt_count_find().has_preempt_disable_for_functions;
     bpf_program__set_autoload(k->progs.event_user_probe, kind == SAMPLE_EVENT_USER_PROBE);
     bpf_program__set_autoload(k->progs.event_mmap, kind == SAMPLE_EVENT_MMAP);
     bpf_program__set_autoload(k->progs.event_brk_enter, kind == SAMPLE_EVENT_BRK);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
+#include "sources/attach/preempt_count.h"
 #include "sources/link/link_attachments.h"
 #include "sources/link/link_table.h"
 
@@ -59,6 +60,7 @@ static int load_programs(struct link_source *s, const struct shared_tables *tabl
     s->bpf = link_bpf__open();
     if (!s->bpf)
         return -errno;
+    s->bpf->rodata->has_preempt_disable = preempt_count_find().has_preempt_disable;
     int r = shared_tables_use(tables, s->bpf->obj) ?: link_bpf__load(s->bpf);
     return r ?: link_attachments_new(s->bpf, &s->attachments);
 }

@@ -36,6 +36,7 @@ struct request_source {
     struct http2_drain *http2;
     const struct shared_tables *tables;
     uint64_t flushed_ns;
+    struct tls_attachments *tls; /* NULL: the plaintext of TLS is not read */
 };
 
 static void request_close(void *self)
@@ -43,6 +44,7 @@ static void request_close(void *self)
     struct request_source *s = self;
     if (!s)
         return;
+    tls_attachments_free(s->tls); /* first: it uses the programs */
     record_ring_close(&s->ring);
     http2_drain_free(s->http2);
     request_bpf__destroy(s->bpf);
@@ -54,13 +56,13 @@ static void freep_source(struct request_source **s)
     request_close(*s);
 }
 
-int request_source_open_on(const struct source_services *services, struct attach_report *report, int method,
+int request_source_open_on(const struct source_services *services, struct attach_report *report, int method, bool tls,
                            void **ret_self)
 {
     _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    int r = request_attach_best(services, report, method, &s->bpf);
+    int r = request_attach_best(services, report, method, tls, &s->bpf);
     if (r < 0)
         return r;
     s->tables = services->tables;
@@ -71,6 +73,9 @@ int request_source_open_on(const struct source_services *services, struct attach
                         &s->http2);
     if (r < 0)
         return r;
+    r = s->bpf->rodata->reads_tls ? tls_attachments_new(s->bpf, &s->tls) : 0;
+    if (r < 0)
+        return r;
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -78,8 +83,8 @@ int request_source_open_on(const struct source_services *services, struct attach
 static int request_open(const struct source_services *services, const void *options, struct attach_report *report,
                         void **ret_self)
 {
-    (void)options;
-    return request_source_open_on(services, report, REQUEST_METHOD_BEST, ret_self);
+    const struct request_options *o = options;
+    return request_source_open_on(services, report, REQUEST_METHOD_BEST, o && o->tls, ret_self);
 }
 
 static int request_start(void *self)
@@ -117,6 +122,8 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
 static int request_drain(void *self, struct batch *batch)
 {
     struct request_source *s = self;
+    if (s->tls)
+        tls_attachments_turn(s->tls);
     const bool is_due = clock_monotonic_ns() >= s->flushed_ns + FLUSH_PERIOD_NS;
     int r = is_due ? flush(s) : 0;
     if (r == 0)
@@ -147,6 +154,7 @@ static void request_losses(void *self, struct losses *losses)
     losses->count[LOSS_MAP_FULL] += read_loss(s, REQUEST_LOSS_MAP_FULL);
     losses->count[LOSS_REQUEST_UNMATCHED] += read_loss(s, REQUEST_LOSS_UNMATCHED);
     losses->count[LOSS_REQUEST_NOT_DETAILED] += read_loss(s, REQUEST_LOSS_NOT_DETAILED);
+    losses->count[LOSS_REQUEST_UNBOUND] += read_loss(s, REQUEST_LOSS_TLS_UNBOUND);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     record_ring_losses(&s->ring, losses);
     http2_drain_losses(s->http2, losses);
@@ -229,6 +237,48 @@ uint64_t request_source_opaque_overflow(void *request_source)
     return ((const struct request_source *)request_source)->bpf->bss->opaque_overflow_bytes;
 }
 
+struct tls_attachments *request_source_tls(void *request_source)
+{
+    return ((struct request_source *)request_source)->tls;
+}
+
+size_t request_source_tls_buffered(void *request_source, uint32_t *ret_pids, size_t max)
+{
+    const struct request_source *s = request_source;
+    const int map = bpf_map__fd(s->bpf->maps.tls_buffered);
+    uint32_t pid;
+    size_t count = 0;
+    if (!s->tls || bpf_map_get_next_key(map, NULL, &pid) < 0)
+        return 0;
+    do
+        ret_pids[count++] = pid;
+    while (count < max && bpf_map_get_next_key(map, &pid, &pid) == 0);
+    return count;
+}
+
+bool request_source_reads_tls(void *request_source, uint32_t pid)
+{
+    const struct request_source *s = request_source;
+    const size_t bit = pid % (8 * sizeof(s->bpf->bss->tls_processes));
+    return s->bpf->bss->tls_processes[bit / 64] >> (bit % 64) & 1;
+}
+
+void request_source_tls_forget(void *request_source, uint32_t pid)
+{
+    const struct request_source *s = request_source;
+    if (s->tls)
+        (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.tls_buffered), &pid);
+}
+
+static uint64_t request_helper_cpu_ns(void *self)
+{
+    const struct request_source *s = self;
+    struct tls_attachments_stats stats = {0};
+    if (s->tls)
+        tls_attachments_stats(s->tls, &stats);
+    return stats.cpu_ns;
+}
+
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret)
 {
     const struct request_source *s = request_source;
@@ -247,6 +297,7 @@ const struct source source_request = {
     .losses = request_losses,
     .metrics = request_metrics_fill,
     .memory_bytes = request_memory_bytes,
+    .helper_cpu_ns = request_helper_cpu_ns,
     .run_time_ns = request_run_time_ns,
     .levels = levels,
     .free = request_close,

@@ -1,8 +1,14 @@
-/* Requests over HTTP/1 and HTTP/2: the source of signal "request". It has no options beyond the shared services.
- * Pipeline thread only. */
+/* Requests over HTTP/1 and HTTP/2: the source of signal "request". Pipeline thread only. */
 #pragma once
 
+#include "sources/request/tls_attachments.h"
 #include "sources/source.h"
+
+/* Its options; NULL: the plaintext of TLS is not read. */
+struct request_options {
+    bool enabled;
+    bool tls; /* read the plaintext of OpenSSL */
+};
 
 extern const struct source source_request;
 
@@ -25,5 +31,16 @@ bool request_source_read_opaque(void *request_source, uint32_t place, uint64_t *
 void request_source_forget_opaque(void *request_source, uint32_t place);
 /* Bytes since the source was opened that found no place. */
 uint64_t request_source_opaque_overflow(void *request_source);
+/* The files with OpenSSL that are attached to; NULL: the plaintext of TLS is not read here. */
+struct tls_attachments *request_source_tls(void *request_source);
+/* The processes that write TLS records into memory, at most `max`: their BIO_write is to be attached, too. Returns how
+ * many. */
+size_t request_source_tls_buffered(void *request_source, uint32_t *ret_pids, size_t max);
+/* Whether the process has called OpenSSL where it is attached to. Another process may have the same low bits of its
+ * PID.
+ */
+bool request_source_reads_tls(void *request_source, uint32_t pid);
+/* The process has ended. */
+void request_source_tls_forget(void *request_source, uint32_t pid);
 /* The other end of the socket with this cookie. False: not known. */
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret);

@@ -25,6 +25,7 @@ enum request_programs {
     BY_SYSCALL = 4,
     WITH_EVERY_METHOD = 8,
     IF_SENDPAGE = 16,
+    FOR_TLS = 32, /* at uprobes, which tls_attachments.h attaches */
 };
 
 static const struct {
@@ -43,6 +44,13 @@ static const struct {
     {"request_syscall_exit", BY_SYSCALL},
     {"request_connection_state", WITH_EVERY_METHOD},
     {"request_flush", WITH_EVERY_METHOD},
+    {"tls_read", FOR_TLS},
+    {"tls_read_ex", FOR_TLS},
+    {"tls_write", FOR_TLS},
+    {"tls_write_ex", FOR_TLS},
+    {"tls_return", FOR_TLS},
+    {"tls_free", FOR_TLS},
+    {"tls_bio_write", FOR_TLS},
 };
 
 #define BEGIN_WHEN_READ "requests begin when they are read"
@@ -72,17 +80,27 @@ static bool has_attach_target(struct bpf_program *program, const char *name)
     return bpf_program__set_attach_target(program, 0, name) == 0;
 }
 
-static void choose_programs(struct request_bpf *bpf, const struct method *method, bool has_sendpage)
+static void choose_programs(struct request_bpf *bpf, const struct method *method, bool has_sendpage, bool tls)
 {
     unsigned used = method->programs | WITH_EVERY_METHOD;
     if (!has_sendpage)
         used &= ~(unsigned)IF_SENDPAGE;
+    if (tls)
+        used |= FOR_TLS;
     for (size_t i = 0; i < array_size(programs); i++) {
         struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, programs[i].name);
-        if (program)
-            bpf_program__set_autoload(program, programs[i].used & used);
+        if (!program)
+            continue;
+        bpf_program__set_autoload(program, programs[i].used & used);
+        bpf_program__set_autoattach(program, !(programs[i].used & FOR_TLS));
     }
     bpf_program__set_autoattach(bpf->progs.request_flush, false); /* it is run, not attached */
+    struct bpf_map *maps[] = {bpf->maps.tls_calls, bpf->maps.tls_streams, bpf->maps.tls_records, bpf->maps.tls_buffered,
+                              bpf->maps.tls_sockets};
+    for (size_t i = 0; i < array_size(maps); i++)
+        (void)bpf_map__set_autocreate(maps[i], tls);
+    bpf->rodata->reads_tls = tls;
+    bpf->rodata->has_preempt_disable = tls && preempt_count_find().has_preempt_disable;
 }
 
 static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_services *services)
@@ -156,13 +174,13 @@ void request_attach_forget_opaque(struct request_bpf *bpf, uint32_t place)
 }
 
 /* Loads and attaches. On success requests are traced from now on. `opened`: consumed; NULL: opens its own. */
-static int try_method(const struct method *method, bool has_sendpage, const struct source_services *services,
+static int try_method(const struct method *method, bool has_sendpage, bool tls, const struct source_services *services,
                       struct request_bpf *opened, struct request_bpf **ret)
 {
     struct request_bpf *bpf = opened ?: request_bpf__open();
     if (!bpf)
         return -errno;
-    choose_programs(bpf, method, has_sendpage);
+    choose_programs(bpf, method, has_sendpage, tls);
     set_options(bpf, method, services);
     int r = shared_tables_use(services->tables, bpf->obj);
     if (r == 0)
@@ -188,7 +206,7 @@ static int discard_libbpf_message(enum libbpf_print_level level, const char *for
     return 0;
 }
 
-int request_attach_best(const struct source_services *services, struct attach_report *report, int method,
+int request_attach_best(const struct source_services *services, struct attach_report *report, int method, bool tls,
                         struct request_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
@@ -203,7 +221,11 @@ int request_attach_best(const struct source_services *services, struct attach_re
             continue;
         if (!has_sendpage && methods[i].programs == BY_SOCKET) /* the same as the previous method */
             continue;
-        r = try_method(&methods[i], has_sendpage, services, take_ptr(opened), ret);
+        r = try_method(&methods[i], has_sendpage, tls, services, take_ptr(opened), ret);
+        if (r < 0 && tls && try_method(&methods[i], has_sendpage, false, services, NULL, ret) == 0) {
+            attach_entry_unfit(entry, "plaintext of TLS", "the kernel does not load its programs");
+            r = 0;
+        }
         if (r < 0) {
             attach_entry_refused(entry, methods[i].name, r);
             continue;

@@ -8,9 +8,10 @@
 
 struct request_bpf;
 
-/* Loads and attaches `method`, or the best one that works (REQUEST_METHOD_BEST); the caller destroys `*ret`. Refused
- * methods are in `report`. Returns -errno when none works. */
-int request_attach_best(const struct source_services *services, struct attach_report *report, int method,
+/* Loads and attaches `method`, or the best one that works (REQUEST_METHOD_BEST); the caller destroys `*ret`. `tls`:
+ * with the programs that read the plaintext of TLS, if the kernel loads them; they are not attached. Refused methods
+ * are in `report`. Returns -errno when none works. */
+int request_attach_best(const struct source_services *services, struct attach_report *report, int method, bool tls,
                         struct request_bpf **ret);
 
 /* Resets the counters at this place, whose process has ended, and frees the place. */
@@ -20,5 +21,5 @@ void request_attach_forget_process(struct request_bpf *bpf, uint32_t place);
 void request_attach_forget_opaque(struct request_bpf *bpf, uint32_t place);
 
 /* As source_request.open, with this method. */
-int request_source_open_on(const struct source_services *services, struct attach_report *report, int method,
+int request_source_open_on(const struct source_services *services, struct attach_report *report, int method, bool tls,
                            void **ret_self);

@@ -4,6 +4,7 @@
 #include "sources/usdt/usdt_watch.h"
 
 #include "sources/attach/missed_runs.h"
+#include "sources/attach/preempt_count.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -76,6 +77,7 @@ static int load_program(struct usdt_watch *w, struct program *p, uint32_t texts)
     if (!p->bpf)
         return -errno;
     p->bpf->rodata->texts = texts;
+    p->bpf->rodata->has_preempt_disable = preempt_count_find().has_preempt_disable;
     int r = usdt_bpf__load(p->bpf);
     return r < 0 ? r : add_ring(w, p);
 }

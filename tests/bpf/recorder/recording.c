@@ -19,7 +19,7 @@ static void expect_refused_without_recorder(int method, const struct task_filter
     void *request;
     assert_int_equal(shared_tables_new(&wanted, &tables), 0);
     const struct source_services services = {.tables = tables, .filter = filter};
-    if (request_source_open_on(&services, &report, method, &request) == 0)
+    if (request_source_open_on(&services, &report, method, false, &request) == 0)
         fail_msg("refused with the recorder only: %s", reason);
     shared_tables_free(tables);
 }
@@ -37,7 +37,7 @@ bool recording_begin_by(struct recording *r, uint32_t records, int method)
     const struct source_services services = {.tables = r->tables, .filter = &filter};
     if (source_recorder.open(&services, NULL, &report, &r->recorder) < 0)
         fail_msg("%s", report.entries[0].fallback_reason);
-    if (request_source_open_on(&services, &report, method, &r->request) < 0) {
+    if (request_source_open_on(&services, &report, method, false, &r->request) < 0) {
         print_message("%s\n", report.entries[1].fallback_reason);
         expect_refused_without_recorder(method, &filter, report.entries[1].fallback_reason);
         source_recorder.free(r->recorder);

@@ -18,20 +18,31 @@
 #define BASE     0x400000
 #define CODE_AT  0x800
 #define FUNCTION 0x40 /* bytes a function */
-#define TEXTS    "\0SSL_read\0SSL_read_ex\0SSL_write\0SSL_write_ex\0BIO_write"
+#define TEXTS    "\0SSL_read\0SSL_read_ex\0SSL_write\0SSL_write_ex\0SSL_free\0BIO_write"
 #define NAMES    "\0.symtab\0.strtab\0.plt"
 
-enum { SSL_READ, SSL_READ_EX, SSL_WRITE, SSL_WRITE_EX, BIO_WRITE, READ_INTERNAL, WRITE_INTERNAL, STUB, FUNCTIONS };
+enum {
+    SSL_READ,
+    SSL_READ_EX,
+    SSL_WRITE,
+    SSL_WRITE_EX,
+    SSL_FREE,
+    BIO_WRITE,
+    READ_INTERNAL,
+    WRITE_INTERNAL,
+    STUB,
+    FUNCTIONS
+};
 
-#define EXPORTED 5
+#define EXPORTED 6
 
 struct image {
     Elf64_Ehdr header;
     Elf64_Phdr load;
     Elf64_Shdr sections[4];
-    char names[32], texts[64];
+    char names[32], texts[96];
     Elf64_Sym symbols[1 + EXPORTED];
-    uint8_t padding[CODE_AT - 64 - 56 - 4 * 64 - 96 - 6 * 24];
+    uint8_t padding[CODE_AT - 64 - 56 - 4 * 64 - 128 - 7 * 24];
     uint8_t code[FUNCTIONS][FUNCTION];
 };
 _Static_assert(offsetof(struct image, code) == CODE_AT, "where the code begins");
@@ -59,7 +70,7 @@ static void put(struct image *i, int function, const char *code, size_t size)
 
 static void name_functions(struct image *i)
 {
-    static const uint32_t names[EXPORTED] = {1, 10, 22, 32, 45};
+    static const uint32_t names[EXPORTED] = {1, 10, 22, 32, 45, 54};
     memcpy(i->texts, TEXTS, sizeof(TEXTS));
     for (int n = 0; n < EXPORTED; n++)
         i->symbols[n + 1] = (Elf64_Sym){.st_name = names[n],
@@ -117,6 +128,7 @@ static struct image *debian_image(void)
     }
     PUT(i, READ_INTERNAL, "\x55\x53\xc3");
     PUT(i, WRITE_INTERNAL, "\x41\x54\xc3");
+    PUT(i, SSL_FREE, "\x48\x85\xff\x0f\x84\x10\x00\x00\x00\xc3");
     PUT(i, BIO_WRITE, "\x48\x83\xec\x18\x31\xc0\x85\xd2\x7e\x12\xc3");
     return i;
 }
@@ -143,10 +155,11 @@ static void test_internal_functions_are_probed_where_exported_ones_are_single_st
 {
     const struct tls_sites s = sites_of(debian_image());
     (void)state;
-    assert_int_equal(s.count, 3);
+    assert_int_equal(s.count, 4);
     assert_site(&s, 0, TLS_SITE_READ_EX, READ_INTERNAL, 0);
     assert_site(&s, 1, TLS_SITE_WRITE_EX, WRITE_INTERNAL, 0);
-    assert_site(&s, 2, TLS_SITE_BIO_WRITE, BIO_WRITE, 8); /* its jump, the arguments still there */
+    assert_site(&s, 2, TLS_SITE_FREE, SSL_FREE, 3);
+    assert_site(&s, 3, TLS_SITE_BIO_WRITE, BIO_WRITE, 8); /* its jump, the arguments still there */
     assert_true(s.has_functions);
     assert_null(s.declined);
 }
@@ -157,10 +170,11 @@ static void test_exported_functions_are_probed_where_emulated(void **state)
     (void)state;
     for (int n = SSL_READ; n <= SSL_WRITE_EX; n++)
         PUT(i, n, "\x55\x48\x89\xe5\xc3");
-    PUT(i, SSL_WRITE, "\xf3\x0f\x1e\xfa\x55\xc3");     /* behind endbr64 */
+    PUT(i, SSL_WRITE, "\xf3\x0f\x1e\xfa\x55\xc3"); /* behind endbr64 */
+    PUT(i, SSL_FREE, "\x53\xc3");
     PUT(i, BIO_WRITE, "\x31\xd2\x85\xd2\x7e\x12\xc3"); /* the size is overwritten first */
     const struct tls_sites s = sites_of(i);
-    assert_int_equal(s.count, 4);
+    assert_int_equal(s.count, 5);
     assert_site(&s, 0, TLS_SITE_READ, SSL_READ, 0);
     assert_site(&s, 1, TLS_SITE_READ_EX, SSL_READ_EX, 0);
     assert_site(&s, 2, TLS_SITE_WRITE, SSL_WRITE, 4);
@@ -197,7 +211,7 @@ static void test_calls_of_other_files_are_passed(void **state)
     put_call(i, SSL_READ, 7, STUB);
     put_call(i, SSL_READ, 12, READ_INTERNAL);
     const struct tls_sites s = sites_of(i);
-    assert_int_equal(s.count, 3);
+    assert_int_equal(s.count, 4);
     assert_site(&s, 0, TLS_SITE_READ_EX, READ_INTERNAL, 0);
 }
 
@@ -224,7 +238,7 @@ static void test_other_files_have_no_sites(void **state)
 
 static int print_sites(const char *path)
 {
-    static const char *const kinds[] = {"read", "read_ex", "write", "write_ex", "bio_write"};
+    static const char *const kinds[] = {"read", "read_ex", "write", "write_ex", "free", "bio_write"};
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     struct tls_sites s;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,0 +1,145 @@
+/* Plaintext of OpenSSL until its socket is known: maps, and how their entries are found. Part of request.bpf.c.
+ *
+ * Programs at uprobes (tls_calls.bpf.h) only collect what a thread reads and writes by an SSL object. The programs at
+ * sockets (tls_sockets.bpf.h) find out which SSL object belongs to a socket, by the bytes of a send, and only then is
+ * the text a request on that socket, or its reply. */
+#pragma once
+
+#include "probes/request/request_state.bpf.h"
+
+#define TLS_STREAMS_MAX  4096
+#define TLS_THREADS_MAX  8192
+#define TLS_RECORDS_MAX  4096
+#define TLS_BUFFERED_MAX 256
+#define TLS_PID_BITS     32768
+
+/* Set before loading: programs read the plaintext of TLS. */
+const volatile bool reads_tls = false;
+
+/* What a thread does: at most one call of an SSL object at a time. */
+struct tls_call {
+    __u64 thread_start_ns; /* of the thread: another one may get its ID */
+    __u64 ssl;             /* the object; 0: the thread is in no call */
+    __u64 text;            /* where its text is or comes, in user memory */
+    __u64 size;            /* bytes at `text` */
+    __u64 size_at;         /* where the call puts how many bytes it took; 0: it returns that */
+    __u32 sends;           /* on sockets, meanwhile */
+    bool is_write;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, TLS_THREADS_MAX);
+    __type(key, __u32); /* thread */
+    __type(value, struct tls_call);
+} tls_calls SEC(".maps");
+
+struct tls_stream_name {
+    __u64 ssl, pid;
+};
+
+/* The text of one SSL object that no socket has taken yet. */
+struct tls_stream {
+    __u64 socket;                            /* the name of the socket that it belongs to; 0: not known yet */
+    __u64 read_ns;                           /* when the first of the bytes below was read */
+    __u64 reader;                            /* PID << 32 | thread that read it */
+    __u64 arrival_ns;                        /* of the TLS record that held it, at the socket; 0: not known */
+    __u64 received_ns;                       /* when that was read from the socket */
+    __u64 next_arrival_ns, next_received_ns; /* likewise, of text that is still to be read */
+    __u64 produced;                          /* bytes of TLS records that writes have put into a memory BIO, */
+    __u64 sent;                              /* and how many of these the socket has sent */
+    __u32 bytes_in;                          /* read: so many bytes of text, */
+    __u32 written;                           /* and written into a memory BIO */
+    __u8 line_bytes, head_bytes;
+    bool text_is_sent;               /* of a write that did not finish: it will be tried again */
+    bool is_noted;                   /* its process is among tls_buffered */
+    bool is_freed;                   /* the object is gone; its last request waits for the end of the connection */
+    char head[12];                   /* the first bytes of what was written */
+    char line[REQUEST_LINE_BYTES];   /* and of what was read, */
+    char beyond[REQUEST_LINE_BYTES]; /* which ends before this; but the verifier does not see that */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, TLS_STREAMS_MAX);
+    __type(key, struct tls_stream_name);
+    __type(value, struct tls_stream);
+} tls_streams SEC(".maps");
+
+/* TLS records that wait in a memory BIO to be sent, by a hash of their first bytes, which are ciphertext. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, TLS_RECORDS_MAX);
+    __type(key, __u64);
+    __type(value, struct tls_stream_name);
+} tls_records SEC(".maps");
+
+/* Processes that write replies into memory BIOs. User space attaches to BIO_write in these. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, TLS_BUFFERED_MAX);
+    __type(key, __u32);
+    __type(value, __u8);
+} tls_buffered SEC(".maps");
+
+/* What the programs at sockets know of a TLS connection, at its place among `connections`. */
+struct tls_socket {
+    __u64 ssl; /* the object that belongs to it; 0: not known */
+    __u64 pid;
+    __u64 arrival_ns[2], received_ns[2], receiver[2]; /* of the last two receives; the latest first */
+    __u64 received;                                   /* bytes */
+    bool is_other;                                    /* its text is no HTTP/1 */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, REQUEST_CONNECTIONS_MAX);
+    __type(key, __u32);
+    __type(value, struct tls_socket);
+} tls_sockets SEC(".maps");
+
+/* A bit for each process that has called an SSL object since it was attached to, by the low bits of its PID. */
+volatile __u64 tls_processes[TLS_PID_BITS / 64];
+
+static __always_inline bool tls_is_process(__u32 pid)
+{
+    return tls_processes[pid % TLS_PID_BITS / 64] >> (pid % 64) & 1;
+}
+
+static __always_inline __u64 tls_thread_start(void)
+{
+    if (has_task_registers)
+        return bpf_get_current_task_btf()->start_time;
+    return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), start_time);
+}
+
+/* The call that the current thread is in; NULL: none. */
+static __always_inline struct tls_call *tls_call_current(__u32 tid)
+{
+    struct tls_call *t = bpf_map_lookup_elem(&tls_calls, &tid);
+    return t && t->ssl && t->thread_start_ns == tls_thread_start() ? t : NULL;
+}
+
+/* The object of that call, of SSL_write only if `writes`; 0: none. In a form in which the compiler does no arithmetic
+ * with the pointer. */
+static __always_inline __u64 tls_object_current(__u32 tid, bool writes)
+{
+    const struct tls_call *t = tls_call_current(tid);
+    __u64 ssl = 0;
+    if (t && (t->is_write || !writes))
+        ssl = t->ssl;
+    asm volatile("" : "+r"(ssl));
+    return ssl;
+}
+
+static __always_inline struct tls_stream *tls_stream_find(__u32 pid, __u64 ssl)
+{
+    const struct tls_stream_name name = {.ssl = ssl, .pid = pid};
+    return bpf_map_lookup_elem(&tls_streams, &name);
+}
+
+static __always_inline struct tls_socket *tls_socket_of(const struct request_connection *c)
+{
+    __u32 index = c->number - 1;
+    return bpf_map_lookup_elem(&tls_sockets, &index);
+}

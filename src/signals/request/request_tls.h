@@ -1,0 +1,23 @@
+/* The plaintext of TLS: finds OpenSSL in the files that processes map, and has the request source attach to it. Each
+ * file is attached to once, whoever maps it, and as long as a process does. Pipeline thread only. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "model/metric.h"
+#include "signals/signal.h"
+
+#include <stdint.h>
+
+struct request_tls;
+
+/* `request_source` reads TLS (request_source_tls), and is borrowed, as `processes`. The caller frees `*ret`. */
+int request_tls_new(void *request_source, struct processes *processes, struct request_tls **ret);
+void request_tls_free(struct request_tls *t);
+DEFINE_FREEP(request_tls)
+
+/* Scans the running processes for a bounded time; later turns scan the rest. */
+void request_tls_start(struct request_tls *t);
+void request_tls_turn(struct request_tls *t, const struct mapped_processes *mapped);
+/* The process has ended. */
+void request_tls_forget(struct request_tls *t, uint32_t pid);
+void request_tls_metrics(const struct request_tls *t, struct metric_set *set);
