@@ -33,6 +33,29 @@ static __always_inline void syscall_of_task(struct task_struct *task, struct req
         syscall_from_registers(&copy, ret);
 }
 
+/* The user stack pointer with which the running thread entered the kernel. */
+static __always_inline __u64 syscall_stack_pointer(void)
+{
+    if (has_task_registers)
+        return ((const struct syscall_registers *)bpf_task_pt_regs(bpf_get_current_task_btf()))->user.sp;
+    __u64 value = 0;
+    const char *top = (const char *)BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), stack) + stack_offset;
+    bpf_probe_read_kernel(&value, sizeof(value),
+                          top - sizeof(struct syscall_registers) +
+                              __builtin_offsetof(struct syscall_registers, user.sp));
+    return value;
+}
+
+/* The goroutine, in a program of Go; else any number. 0: not known. */
+static __always_inline __u64 syscall_goroutine(void)
+{
+#if defined(__TARGET_ARCH_x86)
+    if (has_task_registers)
+        return ((const struct syscall_registers *)bpf_task_pt_regs(bpf_get_current_task_btf()))->user.r14;
+#endif
+    return 0;
+}
+
 static __always_inline void syscall_current(struct request_syscall *ret)
 {
     if (has_task_registers)

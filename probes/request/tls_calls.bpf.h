@@ -25,9 +25,9 @@
 /* An empty entry to copy from, which is too large for the stack. */
 static const struct tls_stream tls_no_stream;
 
-static __always_inline struct tls_stream *tls_stream_make(__u32 pid, __u64 ssl)
+static __always_inline struct tls_stream *tls_stream_make(__u64 ssl)
 {
-    const struct tls_stream_name name = {.ssl = ssl, .pid = pid};
+    const struct tls_stream_name name = tls_name(ssl);
     struct tls_stream *s = bpf_map_lookup_elem(&tls_streams, &name);
     if (s && !s->is_freed)
         return s;
@@ -40,21 +40,20 @@ static __always_inline bool is_reply(const char head[12], __u32 bytes)
     return bytes >= 8 && low_bytes(*(const __u64 *)head ^ REPLY_START, 7) == 0;
 }
 
-/* The usual methods: for counting only. */
-static __always_inline bool is_usual_request(const struct tls_stream *s)
+/* Whether these are the first 8 bytes of a request by one of the usual methods. */
+static __always_inline bool is_usual_head(__u64 head)
 {
-    const __u64 head = *(const __u64 *)s->line;
-    return s->line_bytes >= 8 && (low_bytes(head ^ BYTES8('G', 'E', 'T', ' ', '/', 0, 0, 0), 5) == 0 ||
-                                  low_bytes(head ^ BYTES8('P', 'O', 'S', 'T', ' ', '/', 0, 0), 6) == 0 ||
-                                  low_bytes(head ^ BYTES8('P', 'U', 'T', ' ', '/', 0, 0, 0), 5) == 0 ||
-                                  low_bytes(head ^ BYTES8('H', 'E', 'A', 'D', ' ', '/', 0, 0), 6) == 0 ||
-                                  low_bytes(head ^ BYTES8('D', 'E', 'L', 'E', 'T', 'E', ' ', '/'), 8) == 0);
+    return low_bytes(head ^ BYTES8('G', 'E', 'T', ' ', '/', 0, 0, 0), 5) == 0 ||
+           low_bytes(head ^ BYTES8('P', 'O', 'S', 'T', ' ', '/', 0, 0), 6) == 0 ||
+           low_bytes(head ^ BYTES8('P', 'U', 'T', ' ', '/', 0, 0, 0), 5) == 0 ||
+           low_bytes(head ^ BYTES8('H', 'E', 'A', 'D', ' ', '/', 0, 0), 6) == 0 ||
+           low_bytes(head ^ BYTES8('D', 'E', 'L', 'E', 'T', 'E', ' ', '/'), 8) == 0;
 }
 
 /* Discards text that no socket has taken. */
 static __always_inline void tls_drop_text(struct tls_stream *s)
 {
-    if (is_usual_request(s))
+    if (s->line_bytes >= 8 && is_usual_head(*(const __u64 *)s->line))
         lose(REQUEST_LOSS_TLS_UNBOUND);
     s->bytes_in = s->written = 0;
     s->line_bytes = s->head_bytes = 0;
@@ -106,6 +105,7 @@ static __always_inline void tls_begin_call(const struct user_registers *r, bool 
     if (asleep || (skip_pid && pid == skip_pid))
         return;
     const struct tls_call call = {.thread_start_ns = tls_thread_start(),
+                                  .stack = r->sp,
                                   .ssl = TLS_ARGUMENT_0(r),
                                   .text = TLS_ARGUMENT_1(r),
                                   .size = has_size_at ? TLS_ARGUMENT_2(r) : (__u32)TLS_ARGUMENT_2(r),
@@ -133,14 +133,14 @@ static __always_inline void tls_end_call(const struct user_registers *r)
 {
     const __u64 id = bpf_get_current_pid_tgid();
     struct tls_call *t = tls_call_current(id);
-    if (!t)
+    if (!t || r->sp - t->stack > sizeof(__u64)) /* the return of another call */
         return;
     const __u64 ssl = t->ssl, bytes = tls_call_bytes(t, TLS_RESULT(r));
     const bool is_sent = t->is_write && t->sends;
     t->ssl = 0;
     if (!bytes && !is_sent)
         return;
-    struct tls_stream *s = tls_stream_make(id >> 32, ssl);
+    struct tls_stream *s = tls_stream_make(ssl);
     if (!s) {
         lose(REQUEST_LOSS_MAP_FULL);
         return;
@@ -205,7 +205,7 @@ SEC("uprobe")
 int tls_free(struct user_registers *r)
 {
     preemption_disable();
-    const struct tls_stream_name name = {.ssl = TLS_ARGUMENT_0(r), .pid = bpf_get_current_pid_tgid() >> 32};
+    const struct tls_stream_name name = tls_name(TLS_ARGUMENT_0(r));
     struct tls_stream *s = bpf_map_lookup_elem(&tls_streams, &name);
     if (s && s->socket && s->bytes_in) {
         s->is_freed = true;
@@ -222,17 +222,91 @@ SEC("uprobe")
 int tls_bio_write(struct user_registers *r)
 {
     preemption_disable();
-    const __u64 id = bpf_get_current_pid_tgid();
-    const struct tls_call *t = tls_call_current(id);
+    const struct tls_call *t = tls_call_current(bpf_get_current_pid_tgid());
     const __u32 bytes = TLS_ARGUMENT_2(r);
-    struct tls_stream *s = t && t->is_write && (__s32)bytes > 0 ? tls_stream_make(id >> 32, t->ssl) : NULL;
+    struct tls_stream *s = NULL;
+    if (t && t->is_write && (__s32)bytes > 0 && tls_is_inside(t, r->sp))
+        s = tls_stream_make(t->ssl);
     if (s) {
-        const struct tls_stream_name name = {.ssl = t->ssl, .pid = id >> 32};
+        const struct tls_stream_name name = tls_name(t->ssl);
         const __u64 hash = tls_record_hash((const void *)TLS_ARGUMENT_1(r), bytes);
         s->produced += bytes;
         if (hash)
             bpf_map_update_elem(&tls_records, &hash, &name, BPF_ANY);
     }
+    preemption_enable();
+    return 0;
+}
+
+/* ---- Go: crypto/tls, whose calling convention has the arguments in ax, bx, cx and the goroutine in r14 ---- */
+
+#if defined(__TARGET_ARCH_x86)
+#define TLS_GO(r, amd64) ((r)->amd64)
+#else
+#define TLS_GO(r, amd64) 0ULL /* not attached there */
+#endif
+
+static __always_inline void tls_begin_go(const struct user_registers *r, bool is_write)
+{
+    const __u64 id = bpf_get_current_pid_tgid();
+    const __u32 pid = id >> 32;
+    if (asleep || (skip_pid && pid == skip_pid))
+        return;
+    const struct tls_goroutine key = {.address = TLS_GO(r, r14), .process = current_process(pid)};
+    const struct tls_call call = {.stack = r->sp,
+                                  .ssl = TLS_GO(r, ax),
+                                  .text = TLS_GO(r, bx),
+                                  .size = TLS_GO(r, cx),
+                                  .is_write = is_write,
+                                  .is_go = true};
+    bpf_map_update_elem(&tls_goroutines, &key, &call, BPF_ANY);
+    tls_has_go = true;
+    if (!tls_is_process(pid))
+        __sync_fetch_and_or(&tls_processes[pid % TLS_PID_BITS / 64], 1ULL << (pid % 64));
+    struct tls_stream *s = is_write ? tls_stream_make(call.ssl) : NULL;
+    if (s)
+        s->produced += call.size;
+}
+
+SEC("uprobe")
+int tls_go_read(struct user_registers *r)
+{
+    preemption_disable();
+    tls_begin_go(r, false);
+    preemption_enable();
+    return 0;
+}
+
+SEC("uprobe")
+int tls_go_write(struct user_registers *r)
+{
+    preemption_disable();
+    tls_begin_go(r, true);
+    preemption_enable();
+    return 0;
+}
+
+/* Plaintext is copied to the caller of Read, whose call ends with that. A connection's address may be another one's
+ * next: text that no socket has taken is then not followed by a request. */
+static __always_inline void tls_take_go_text(const struct user_registers *r)
+{
+    struct tls_call *t = tls_call_of_goroutine(TLS_GO(r, r14));
+    struct tls_stream *s = t && !t->is_write ? tls_stream_make(t->ssl) : NULL;
+    __u64 head = 0;
+    if (!s)
+        return;
+    t->ssl = 0;
+    if (s->bytes_in && !s->socket && TLS_GO(r, cx) >= sizeof(head) &&
+        bpf_probe_read_user(&head, sizeof(head), (const void *)TLS_GO(r, bx)) == 0 && is_usual_head(head))
+        tls_drop_text(s);
+    tls_take_read(s, bpf_get_current_pid_tgid(), TLS_GO(r, bx), at_most(TLS_GO(r, cx), 0x7fffffff));
+}
+
+SEC("uprobe")
+int tls_go_text(struct user_registers *r)
+{
+    preemption_disable();
+    tls_take_go_text(r);
     preemption_enable();
     return 0;
 }

@@ -28,9 +28,7 @@ __noinline int tls_note_receive(__u64 number, __u64 ssl, __u64 bytes, __u64 arri
     k->received_ns[0] = now;
     k->receiver[0] = receiver;
     k->received += bytes;
-    struct tls_stream *s = ssl      ? tls_stream_bind(c, k, receiver >> 32, ssl)
-                           : k->ssl ? tls_stream_find(k->pid, k->ssl)
-                                    : NULL;
+    struct tls_stream *s = ssl ? tls_stream_bind(c, k, ssl) : tls_stream_of(k);
     if (!s || s->socket != c->r.socket)
         return 0;
     if (!s->next_arrival_ns)
@@ -55,7 +53,7 @@ static __always_inline struct request_connection *tls_connection_make(struct soc
 static __noinline bool tls_receive(struct sock *sk, __u64 c_bytes, const struct request_text *text, __u64 arrival_ns,
                                    __u64 now)
 {
-    const __u64 id = current_pid_tgid(), ssl = tls_object_current(id, false);
+    const __u64 id = current_pid_tgid(), ssl = tls_object_of_syscall(id);
     const __u32 number = c_bytes, bytes = c_bytes >> 32;
     __u64 head;
     const __u32 known = read_head(text, &head);

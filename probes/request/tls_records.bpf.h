@@ -6,6 +6,7 @@
 #define TLS_RECORD_HEAD    5  /* type, version, length */
 #define TLS_RECORD_BYTES   32 /* that tell one record from another: the header, and ciphertext */
 #define TLS_RECORD_TEXT    23 /* its type: application data */
+#define TLS_RECORD_MORE    64 /* header, padding and so on: a record has at most so much more than its text */
 #define TLS_RECORDS_A_CALL 4  /* that are looked at in one send */
 
 /* A hash of the record's beginning; 0: it has no text, or too few bytes. */

@@ -35,20 +35,16 @@ enum { TLS_IS_TEXT = 1, TLS_IS_NEXT, TLS_HAS_ENDED, TLS_IS_PIPELINED };
 /* The socket has sent `bytes`, and the object `ssl` has written the record that they begin with; 0: not known. Returns
  * whether they are the object's text, and a request was read before it: then the connection's last one is to be
  * published. */
-__noinline int tls_confirm(__u64 number, __u64 ssl, __u64 how, __u64 bytes)
+__noinline int tls_confirm(__u64 number, __u64 ssl, __u64 bytes)
 {
     struct request_connection *c = reads_tls ? connection_find(number) : NULL;
     struct tls_socket *k = c ? tls_socket_of(c) : NULL;
     if (!k)
         return 0;
-    struct tls_stream *s = ssl      ? tls_stream_bind(c, k, bpf_get_current_pid_tgid() >> 32, ssl)
-                           : k->ssl ? tls_stream_find(k->pid, k->ssl)
-                                    : NULL;
+    struct tls_stream *s = ssl ? tls_stream_bind(c, k, ssl) : tls_stream_of(k);
     if (!s || s->socket != c->r.socket || (!ssl && s->sent >= s->produced))
         return 0;
     const int confirmed = s->bytes_in && c->active && c->replied ? TLS_IS_NEXT : TLS_IS_TEXT;
-    if (how & TLS_NESTED)
-        return confirmed;
     s->sent += bytes;
     if (s->sent > s->produced)
         s->sent = s->produced;
@@ -60,7 +56,7 @@ __noinline int tls_take_request(__u64 number, __u64 how)
 {
     struct request_connection *c = reads_tls ? connection_find(number) : NULL;
     struct tls_socket *k = c ? tls_socket_of(c) : NULL;
-    struct tls_stream *s = k ? tls_stream_find(k->pid, k->ssl) : NULL;
+    struct tls_stream *s = k ? tls_stream_of(k) : NULL;
     if (!s || !s->bytes_in)
         return 0;
     const struct request_text text = {s->line, s->line_bytes, true};
@@ -87,7 +83,7 @@ __noinline int tls_take_request(__u64 number, __u64 how)
 /* The text of the call that the current thread is in; none if an earlier try of the same call has sent it. */
 static __always_inline __u32 tls_nested_text(const struct tls_stream *s, struct request_text *ret)
 {
-    const struct tls_call *t = tls_call_current(bpf_get_current_pid_tgid());
+    const struct tls_call *t = tls_call_of_syscall(bpf_get_current_pid_tgid());
     if (!t || t->sends || s->text_is_sent)
         return 0;
     *ret = (struct request_text){(const void *)t->text, at_most(t->size, 0xffffffff), false};
@@ -103,7 +99,7 @@ static __always_inline __u32 tls_buffered_text(const struct tls_stream *s, struc
 
 static __always_inline void tls_text_taken(struct tls_stream *s, __u64 how)
 {
-    struct tls_call *t = how & TLS_NESTED ? tls_call_current(bpf_get_current_pid_tgid()) : NULL;
+    struct tls_call *t = how & TLS_NESTED ? tls_call_of_syscall(bpf_get_current_pid_tgid()) : NULL;
     if (t)
         t->sends++;
     if (!(how & TLS_BEGINS_RECORD))
@@ -118,7 +114,7 @@ __noinline int tls_take_reply(__u64 number, __u64 how, __u64 now)
 {
     struct request_connection *c = reads_tls ? connection_find(number) : NULL;
     struct tls_socket *k = c ? tls_socket_of(c) : NULL;
-    struct tls_stream *s = k ? tls_stream_find(k->pid, k->ssl) : NULL;
+    struct tls_stream *s = k ? tls_stream_of(k) : NULL;
     struct request_text text = {};
     __u32 bytes = 0;
     if (!s)
@@ -140,13 +136,13 @@ __noinline int tls_take_reply(__u64 number, __u64 how, __u64 now)
 }
 
 /* The object that wrote a record that begins in these bytes, of the first few; 0: not known. */
-static __always_inline __u64 tls_object_of_records(const void *at, __u32 left, __u32 pid)
+static __always_inline __u64 tls_object_of_records(const void *at, __u32 left)
 {
     for (int i = 0; at && i < TLS_RECORDS_A_CALL; i++) {
         const __u64 hash = tls_record_hash(at, left);
         const struct tls_stream_name *name = hash ? bpf_map_lookup_elem(&tls_records, &hash) : NULL;
         if (name)
-            return name->pid == pid ? name->ssl : 0;
+            return tls_is_named(name, name->ssl) ? name->ssl : 0;
         const __u32 length = left >= TLS_RECORD_HEAD ? tls_record_length(at) : 0;
         if (!length || length >= left)
             return 0;
@@ -156,15 +152,25 @@ static __always_inline __u64 tls_object_of_records(const void *at, __u32 left, _
     return 0;
 }
 
+/* Whether a send is the first of this call of Go: the end of the call was not seen. Long texts are sent in records of
+ * at least 1 KiB. */
+static __always_inline bool tls_is_go_record(const struct tls_call *t, __u64 address, __u32 size)
+{
+    const __u32 length = size >= TLS_RECORD_HEAD && !t->sends ? tls_record_length((const void *)address) : 0;
+    return t->size < 1024 ? length > t->size && length - t->size <= TLS_RECORD_MORE : length >= 1024;
+}
+
 /* The object whose text is sent: by the call that the thread is in (with TLS_OBJECT_NESTED), or by the records at
  * `address`; 0: not known. */
 __noinline __u64 tls_object_of_send(__u64 address, __u32 size)
 {
-    const __u64 id = bpf_get_current_pid_tgid();
     if (!reads_tls)
         return 0;
-    const __u64 nested = tls_object_current(id, true);
-    return nested ? nested | TLS_OBJECT_NESTED : tls_object_of_records((const void *)address, size, id >> 32);
+    const struct tls_call *t = tls_call_of_syscall(bpf_get_current_pid_tgid());
+    __u64 nested = 0;
+    if (t && t->is_write && (!t->is_go || tls_is_go_record(t, address, size)))
+        nested = t->ssl;
+    return nested ? nested | TLS_OBJECT_NESTED : tls_object_of_records((const void *)address, size);
 }
 
 static __always_inline void tls_take_confirmed(struct request_connection *c, __u64 how, int confirmed, __u64 now)
@@ -208,7 +214,7 @@ static __always_inline bool tls_take_send(struct sock *sk, struct request_connec
     c->sent_seq += bytes;
     const __u64 how = (__u32)send_fd(call) | (ssl & TLS_OBJECT_NESTED ? TLS_NESTED : ssl ? TLS_BEGINS_RECORD : 0);
     ssl &= ~TLS_OBJECT_NESTED;
-    tls_take_confirmed(c, how, tls_confirm(c->number, ssl, how, bytes), now);
+    tls_take_confirmed(c, how, tls_confirm(c->number, ssl, bytes), now);
     connection_release(held);
     return true;
 }
@@ -217,7 +223,7 @@ static __always_inline bool tls_take_send(struct sock *sk, struct request_connec
 static __always_inline void tls_end(struct request_connection *c, struct sock *sk, __u64 now)
 {
     const struct tls_socket *k = reads_tls ? tls_socket_of(c) : NULL;
-    struct tls_stream *s = k && k->ssl ? tls_stream_find(k->pid, k->ssl) : NULL;
+    struct tls_stream *s = k ? tls_stream_of(k) : NULL;
     if (!s || s->socket != c->r.socket)
         return;
     if (!c->active)

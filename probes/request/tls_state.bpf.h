@@ -5,13 +5,14 @@
  * the text a request on that socket, or its reply. */
 #pragma once
 
-#include "probes/request/request_state.bpf.h"
+#include "probes/request/request_calls.bpf.h"
 
 #define TLS_STREAMS_MAX  4096
 #define TLS_THREADS_MAX  8192
 #define TLS_RECORDS_MAX  4096
 #define TLS_BUFFERED_MAX 256
 #define TLS_PID_BITS     32768
+#define TLS_STACK_BYTES  65536 /* of the functions that OpenSSL calls */
 
 /* Set before loading: programs read the plaintext of TLS. */
 const volatile bool reads_tls = false;
@@ -19,12 +20,14 @@ const volatile bool reads_tls = false;
 /* What a thread does: at most one call of an SSL object at a time. */
 struct tls_call {
     __u64 thread_start_ns; /* of the thread: another one may get its ID */
+    __u64 stack;           /* the user stack pointer at its entry */
     __u64 ssl;             /* the object; 0: the thread is in no call */
     __u64 text;            /* where its text is or comes, in user memory */
     __u64 size;            /* bytes at `text` */
     __u64 size_at;         /* where the call puts how many bytes it took; 0: it returns that */
     __u32 sends;           /* on sockets, meanwhile */
     bool is_write;
+    bool is_go; /* of a goroutine: its end is not seen */
 };
 
 struct {
@@ -34,8 +37,22 @@ struct {
     __type(value, struct tls_call);
 } tls_calls SEC(".maps");
 
+/* Go: the same by goroutine, whose address is in r14 of its threads, in system calls as well. */
+struct tls_goroutine {
+    __u64 address, process;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, TLS_THREADS_MAX);
+    __type(key, struct tls_goroutine);
+    __type(value, struct tls_call);
+} tls_goroutines SEC(".maps");
+
+volatile bool tls_has_go = false; /* a program of Go was seen */
+
 struct tls_stream_name {
-    __u64 ssl, pid;
+    __u64 ssl, process; /* the object's address; the name of the process (request_process_name) */
 };
 
 /* The text of one SSL object that no socket has taken yet. */
@@ -84,8 +101,7 @@ struct {
 
 /* What the programs at sockets know of a TLS connection, at its place among `connections`. */
 struct tls_socket {
-    __u64 ssl; /* the object that belongs to it; 0: not known */
-    __u64 pid;
+    struct tls_stream_name stream;                    /* what belongs to it; ssl 0: not known */
     __u64 arrival_ns[2], received_ns[2], receiver[2]; /* of the last two receives; the latest first */
     __u64 received;                                   /* bytes */
     bool is_other;                                    /* its text is no HTTP/1 */
@@ -113,29 +129,65 @@ static __always_inline __u64 tls_thread_start(void)
     return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), start_time);
 }
 
-/* The call that the current thread is in; NULL: none. */
+/* The call that the current thread has entered last and not left, as far as was seen; NULL: none. */
 static __always_inline struct tls_call *tls_call_current(__u32 tid)
 {
     struct tls_call *t = bpf_map_lookup_elem(&tls_calls, &tid);
     return t && t->ssl && t->thread_start_ns == tls_thread_start() ? t : NULL;
 }
 
-/* The object of that call, of SSL_write only if `writes`; 0: none. In a form in which the compiler does no arithmetic
- * with the pointer. */
-static __always_inline __u64 tls_object_current(__u32 tid, bool writes)
+/* Whether code with this stack pointer is inside of the call. It is not if the thread has switched to the stack of a
+ * coroutine. */
+static __always_inline bool tls_is_inside(const struct tls_call *t, __u64 stack)
 {
-    const struct tls_call *t = tls_call_current(tid);
+    return stack < t->stack && t->stack - stack < TLS_STACK_BYTES;
+}
+
+/* The call that a goroutine of this process has entered last; NULL: none. */
+static __always_inline struct tls_call *tls_call_of_goroutine(__u64 address)
+{
+    const struct tls_goroutine key = {.address = address, .process = current_process(bpf_get_current_pid_tgid() >> 32)};
+    struct tls_call *t = bpf_map_lookup_elem(&tls_goroutines, &key);
+    return t && t->ssl ? t : NULL;
+}
+
+/* The same in a system call; NULL: the thread is not inside of one. */
+static __always_inline struct tls_call *tls_call_of_syscall(__u32 tid)
+{
+    struct tls_call *t = tls_call_current(tid);
+    if (!t && tls_has_go)
+        t = tls_call_of_goroutine(syscall_goroutine());
+    return t && tls_is_inside(t, syscall_stack_pointer()) ? t : NULL;
+}
+
+/* The object of that call; 0: none, or of Go, where a receive does not show it. In a form in which the compiler does no
+ * arithmetic with the pointer. */
+static __always_inline __u64 tls_object_of_syscall(__u32 tid)
+{
+    const struct tls_call *t = tls_call_of_syscall(tid);
     __u64 ssl = 0;
-    if (t && (t->is_write || !writes))
+    if (t && !t->is_go)
         ssl = t->ssl;
     asm volatile("" : "+r"(ssl));
     return ssl;
 }
 
-static __always_inline struct tls_stream *tls_stream_find(__u32 pid, __u64 ssl)
+static __always_inline struct tls_stream_name tls_name(__u64 ssl)
 {
-    const struct tls_stream_name name = {.ssl = ssl, .pid = pid};
-    return bpf_map_lookup_elem(&tls_streams, &name);
+    return (struct tls_stream_name){.ssl = ssl, .process = current_process(bpf_get_current_pid_tgid() >> 32)};
+}
+
+static __always_inline bool tls_is_named(const struct tls_stream_name *name, __u64 ssl)
+{
+    const struct tls_stream_name wanted = tls_name(ssl);
+    return name->ssl == wanted.ssl && name->process == wanted.process;
+}
+
+/* What belongs to the socket; NULL: not known. */
+static __always_inline struct tls_stream *tls_stream_of(const struct tls_socket *k)
+{
+    const struct tls_stream_name name = k->stream;
+    return name.ssl ? bpf_map_lookup_elem(&tls_streams, &name) : NULL;
 }
 
 static __always_inline struct tls_socket *tls_socket_of(const struct request_connection *c)

@@ -53,7 +53,7 @@ void coverage_text_put_nothing(const struct coverage *c, enum coverage_subject s
         return;
     buf_puts(
         out,
-        "\nServers on these ports exchanged something that Sonde cannot read (it reads HTTP, and TLS of OpenSSL):\n");
+        "\nServers on these ports exchanged something that Sonde cannot read (it reads HTTP, and TLS of OpenSSL and Go):\n");
     coverage_text_put_ports(c, "  ", out);
 }
 

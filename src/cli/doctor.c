@@ -235,7 +235,7 @@ static void print_traffic(const struct coverage *coverage)
     if (!coverage->asked_ns)
         return;
     printf(
-        "\nServers whose traffic cannot be read: it is not HTTP, or TLS of another library than OpenSSL (observed for "
+        "\nServers whose traffic cannot be read: it is not HTTP, or TLS of another library than OpenSSL or Go (observed for "
         "%s)\n",
         units_format_duration(coverage->observed_ns, observed, sizeof(observed)));
     coverage_text_put_ports(coverage, "  ", &out);

@@ -76,7 +76,7 @@ export function OpaquePorts({ coverage: c }: { coverage: Coverage }) {
             <summary>
                 {format.count(c.ports.length + c.omitted, 'port')} cannot be read: {[...new Set(c.ports.map((p) => p.protocol))].join(', ')}, {format.bytes(sum)}/s
             </summary>
-            <p class="dim">Requests are read from HTTP, and from TLS of OpenSSL. Servers on these ports exchanged something else.</p>
+            <p class="dim">Requests are read from HTTP, and from TLS of OpenSSL and Go. Servers on these ports exchanged something else.</p>
             <table>
                 <thead>
                     <tr>

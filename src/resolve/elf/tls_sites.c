@@ -9,13 +9,21 @@
 #include <string.h>
 
 #define SYMBOLS_MAX_BYTES (64u << 20)
-#define CODE_BYTES        256 /* of a function that are looked at */
+#define CODE_BYTES        256  /* of a function that are looked at, */
+#define GO_CODE_BYTES     4096 /* and of one of Go */
 #define PLT               ".plt"
 
-enum function { READ, READ_EX, WRITE, WRITE_EX, FREE, BIO_WRITE, FUNCTIONS };
+enum function { READ, READ_EX, WRITE, WRITE_EX, FREE, BIO_WRITE, GO_READ, GO_WRITE, GO_MEMMOVE, FUNCTIONS };
 
-static const char *const names[FUNCTIONS] = {"SSL_read",     "SSL_read_ex", "SSL_write",
-                                             "SSL_write_ex", "SSL_free",    "BIO_write"};
+static const char *const names[FUNCTIONS] = {"SSL_read",
+                                             "SSL_read_ex",
+                                             "SSL_write",
+                                             "SSL_write_ex",
+                                             "SSL_free",
+                                             "BIO_write",
+                                             "crypto/tls.(*Conn).Read",
+                                             "crypto/tls.(*Conn).Write",
+                                             "runtime.memmove"};
 
 /* An exported function; address 0: the file does not define it. */
 struct function_code {
@@ -41,8 +49,8 @@ static int find_functions(const struct elf_file *f, const char *table, uint64_t 
     return 0;
 }
 
-/* Reads the code at `address`, up to `CODE_BYTES`; returns how many bytes. */
-static size_t read_code(const struct elf_file *f, uint64_t address, uint8_t code[CODE_BYTES])
+/* Reads the code at `address`, up to `max` bytes; returns how many. */
+static size_t read_code(const struct elf_file *f, uint64_t address, uint8_t *code, size_t max)
 {
     const struct elf_segment *segments;
     const size_t count = elf_segments(f, &segments);
@@ -51,7 +59,7 @@ static size_t read_code(const struct elf_file *f, uint64_t address, uint8_t code
         if (!s->executable || address < s->vaddr || address - s->vaddr >= s->file_bytes)
             continue;
         const uint64_t left = s->file_bytes - (address - s->vaddr);
-        const size_t bytes = left < CODE_BYTES ? (size_t)left : CODE_BYTES;
+        const size_t bytes = left < max ? (size_t)left : max;
         return elf_read(f, s->offset + (address - s->vaddr), code, bytes) == 0 ? bytes : 0;
     }
     return 0;
@@ -72,7 +80,7 @@ static bool is_in_plt(const struct elf_file *f, uint64_t address)
 static uint64_t emulated_entry(const struct elf_file *f, uint64_t address)
 {
     uint8_t code[CODE_BYTES];
-    const size_t size = read_code(f, address, code);
+    const size_t size = read_code(f, address, code, sizeof(code));
     struct x86_instruction i;
     size_t at = 0;
     if (!x86_decode(code, size, address, &i))
@@ -89,7 +97,7 @@ static uint64_t emulated_entry(const struct elf_file *f, uint64_t address)
 static uint64_t emulated_with_arguments(const struct elf_file *f, uint64_t address)
 {
     uint8_t code[CODE_BYTES];
-    const size_t size = read_code(f, address, code);
+    const size_t size = read_code(f, address, code, sizeof(code));
     struct x86_instruction i;
     for (size_t at = 0; at < size; at += i.bytes) {
         if (!x86_decode(code + at, size - at, address + at, &i))
@@ -105,7 +113,7 @@ static uint64_t emulated_with_arguments(const struct elf_file *f, uint64_t addre
 static uint64_t first_callee(const struct elf_file *f, uint64_t address)
 {
     uint8_t code[CODE_BYTES];
-    const size_t size = read_code(f, address, code);
+    const size_t size = read_code(f, address, code, sizeof(code));
     struct x86_instruction i;
     for (size_t at = 0; at < size; at += i.bytes) {
         if (!x86_decode(code + at, size - at, address + at, &i) || i.kind == X86_END)
@@ -154,6 +162,60 @@ static uint64_t add_direction(const struct elf_file *f, struct tls_sites *s, con
     return callee;
 }
 
+/* ---- Go ---- */
+
+/* Go's functions first check whether the stack has room; where it has not, they begin again. Returns the address of the
+ * push behind that, with the arguments still in their registers; 0: not found. */
+static uint64_t behind_stack_check(const struct elf_file *f, uint64_t address)
+{
+    uint8_t code[CODE_BYTES];
+    const size_t size = read_code(f, address, code, sizeof(code));
+    struct x86_instruction i;
+    bool is_checked = false;
+    for (size_t at = 0; at < size; at += i.bytes) {
+        if (!x86_decode(code + at, size - at, address + at, &i))
+            return 0;
+        if (is_checked)
+            return i.kind == X86_PUSH && i.is_emulated ? address + at : 0;
+        is_checked = i.kind == X86_BRANCH;
+        if (i.kind != X86_OTHER && !is_checked)
+            return 0;
+    }
+    return 0;
+}
+
+/* The first call of `callee`; 0: none. */
+static uint64_t call_of(const struct elf_file *f, uint64_t address, uint64_t callee)
+{
+    uint8_t code[GO_CODE_BYTES];
+    const size_t size = read_code(f, address, code, sizeof(code));
+    struct x86_instruction i;
+    for (size_t at = 0; at < size; at += i.bytes) {
+        if (!x86_decode(code + at, size - at, address + at, &i))
+            return 0;
+        if (i.kind == X86_CALL && i.target == callee)
+            return i.is_emulated ? address + at : 0;
+    }
+    return 0;
+}
+
+static void find_go_sites(const struct elf_file *f, const uint64_t addresses[FUNCTIONS], struct tls_sites *s)
+{
+    const uint64_t reads = behind_stack_check(f, addresses[GO_READ]),
+                   writes = behind_stack_check(f, addresses[GO_WRITE]),
+                   text = call_of(f, addresses[GO_READ], addresses[GO_MEMMOVE]);
+    s->has_functions = true;
+    if (!reads || !writes || !text) {
+        s->declined = "the code of Go's crypto/tls is not known";
+        return;
+    }
+    add_site(f, s, TLS_SITE_GO_READ, reads);
+    add_site(f, s, TLS_SITE_GO_TEXT, text);
+    add_site(f, s, TLS_SITE_GO_WRITE, writes);
+}
+
+/* ---- files ---- */
+
 static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTIONS], struct tls_sites *s)
 {
     struct function_code code[FUNCTIONS];
@@ -181,13 +243,16 @@ int tls_sites_find(const struct elf_file *f, struct tls_sites *ret)
     uint64_t addresses[FUNCTIONS] = {0};
     struct tls_sites found = {0};
     int r = find_functions(f, ".dynsym", addresses);
-    if ((r == 0 || r == -ENOENT) && !addresses[READ] && !addresses[BIO_WRITE])
+    if ((r == 0 || r == -ENOENT) && elf_section(f, ".go.buildinfo"))
         r = find_functions(f, ".symtab", addresses);
     if (r < 0 && r != -ENOENT)
         return r;
-    if (elf_machine(f) == EM_X86_64)
+    const bool is_go = addresses[GO_READ] && addresses[GO_WRITE] && addresses[GO_MEMMOVE];
+    if (elf_machine(f) == EM_X86_64) {
         find_sites(f, addresses, &found);
-    else if (addresses[READ] && addresses[WRITE]) {
+        if (is_go)
+            find_go_sites(f, addresses, &found);
+    } else if ((addresses[READ] && addresses[WRITE]) || is_go) {
         found.has_functions = true;
         found.declined = "plaintext is read on x86-64 only";
     }

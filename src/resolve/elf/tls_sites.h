@@ -1,5 +1,6 @@
-/* Where the plaintext of OpenSSL can be read in a file: addresses at which the kernel emulates the instruction that a
- * uprobe replaces. An instruction that it would single-step costs each call about 14 us, so such a site is declined.
+/* Where the plaintext of OpenSSL, and of Go's crypto/tls, can be read in a file: addresses at which the kernel emulates
+ * the instruction that a uprobe replaces. An instruction that it would single-step costs each call about 14 us, so such
+ * a site is declined.
  *
  * Exported functions often begin with such an instruction, and the internal function that they call does not. */
 #pragma once
@@ -16,6 +17,9 @@ enum tls_site_kind {
     TLS_SITE_WRITE_EX,  /* and SSL_write_ex, likewise */
     TLS_SITE_FREE,      /* SSL_free(ssl); only its entry, and behind its first instructions */
     TLS_SITE_BIO_WRITE, /* BIO_write(bio, data, size); likewise */
+    TLS_SITE_GO_READ,   /* (*Conn).Read(connection, buffer, size), behind the check of the stack */
+    TLS_SITE_GO_TEXT,   /* its call of memmove(to, from, size), which copies plaintext */
+    TLS_SITE_GO_WRITE,  /* (*Conn).Write(connection, buffer, size), likewise */
 };
 
 struct tls_site {
@@ -23,12 +27,12 @@ struct tls_site {
     uint64_t file_offset;
 };
 
-#define TLS_SITES_MAX 6
+#define TLS_SITES_MAX 9
 
 struct tls_sites {
     struct tls_site all[TLS_SITES_MAX];
     size_t count;
-    bool has_functions;   /* the file defines SSL_read and SSL_write, whether they can be probed or not */
+    bool has_functions;   /* the file defines functions that read and write, whether they can be probed or not */
     const char *declined; /* why they cannot be probed, a constant; NULL: they can, or the file does not define them */
 };
 

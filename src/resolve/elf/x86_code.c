@@ -33,7 +33,7 @@ static bool skip_prefixes(struct reader *r)
             return false;
         if (b == 0x66)
             r->is_short = true;
-        else if (b != 0xf2 && b != 0xf3 && b != 0x2e && b != 0x3e && b != 0x64 && b != 0x65)
+        else if (b != 0xf0 && b != 0xf2 && b != 0xf3 && b != 0x2e && b != 0x3e && b != 0x64 && b != 0x65)
             break;
     }
     if (has(r, 1) && (r->code[r->at] & 0xf0) == 0x40)

@@ -1,6 +1,6 @@
-/* See request_tls.h. Shared libraries are found by their names (libssl, libcrypto), Node by the name of its program:
- * only these files are opened. BIO_write, which many do without, is attached to in single processes: in those that were
- * seen to write TLS records into memory. */
+/* See request_tls.h. Shared libraries are found by their names (libssl, libcrypto); of the others, programs are opened:
+ * Node exports the functions of OpenSSL, and Go's programs have symbols for theirs. BIO_write, which many do without,
+ * is attached to in single processes: in those that were seen to write TLS records into memory. */
 #include "signals/request/request_tls.h"
 
 #include "base/log.h"
@@ -20,7 +20,7 @@
 #define BUFFERED_MAX    64 /* processes */
 #define FILES_A_PROCESS 4
 
-/* A file that defines functions of OpenSSL. */
+/* A file that defines functions of TLS. */
 struct tls_file {
     struct tls_file *prev, *next;
     int fd;
@@ -55,8 +55,7 @@ static const char *name_of(const char *path)
 static bool is_candidate(const char *path)
 {
     const char *name = name_of(path);
-    return strncmp(name, "libssl", 6) == 0 || strncmp(name, "libcrypto", 9) == 0 || strcmp(name, "node") == 0 ||
-           strcmp(name, "nodejs") == 0;
+    return strncmp(name, "libssl", 6) == 0 || strncmp(name, "libcrypto", 9) == 0 || !strstr(name, ".so");
 }
 
 static bool is_wanted(void *context, const struct elf_file *f)
@@ -262,13 +261,13 @@ void request_tls_metrics(const struct request_tls *t, struct metric_set *set)
     }
     tls_attachments_stats(t->attachments, &stats);
     metric_add(set, "sonde_requests_tls_attachments", METRIC_GAUGE, "",
-               "Files, and files of single processes, with functions of OpenSSL that the agent is attached to.",
+               "Files, and files of single processes, with functions of TLS that the agent is attached to.",
                (double)stats.attached, METRIC_NO_LABELS);
     metric_add(set, "sonde_requests_tls_attachments_waiting", METRIC_GAUGE, "",
                "Such files that are waiting to be attached or detached.", (double)stats.waiting, METRIC_NO_LABELS);
     metric_add(set, "sonde_requests_tls_attachments_refused", METRIC_COUNTER, "",
                "Such files that the kernel refused to attach to.", (double)stats.refused, METRIC_NO_LABELS);
     metric_add(set, "sonde_requests_tls_files_declined", METRIC_GAUGE, "",
-               "Files with functions of OpenSSL that are not attached to, because each hit would be a single step.",
+               "Files with functions of TLS that are not attached to, because each hit would be a single step.",
                (double)declined, METRIC_NO_LABELS);
 }

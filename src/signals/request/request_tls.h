@@ -1,5 +1,5 @@
-/* The plaintext of TLS: finds OpenSSL in the files that processes map, and has the request source attach to it. Each
- * file is attached to once, whoever maps it, and as long as a process does. Pipeline thread only. */
+/* The plaintext of TLS: finds OpenSSL and Go's crypto/tls in the files that processes map, and has the request source
+ * attach to it. Each file is attached to once, whoever maps it, and as long as a process does. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"

@@ -51,6 +51,9 @@ static const struct {
     {"tls_return", FOR_TLS},
     {"tls_free", FOR_TLS},
     {"tls_bio_write", FOR_TLS},
+    {"tls_go_read", FOR_TLS},
+    {"tls_go_text", FOR_TLS},
+    {"tls_go_write", FOR_TLS},
 };
 
 #define BEGIN_WHEN_READ "requests begin when they are read"
@@ -95,8 +98,8 @@ static void choose_programs(struct request_bpf *bpf, const struct method *method
         bpf_program__set_autoattach(program, !(programs[i].used & FOR_TLS));
     }
     bpf_program__set_autoattach(bpf->progs.request_flush, false); /* it is run, not attached */
-    struct bpf_map *maps[] = {bpf->maps.tls_calls, bpf->maps.tls_streams, bpf->maps.tls_records, bpf->maps.tls_buffered,
-                              bpf->maps.tls_sockets};
+    struct bpf_map *maps[] = {bpf->maps.tls_calls,    bpf->maps.tls_streams, bpf->maps.tls_records,
+                              bpf->maps.tls_buffered, bpf->maps.tls_sockets, bpf->maps.tls_goroutines};
     for (size_t i = 0; i < array_size(maps); i++)
         (void)bpf_map__set_autocreate(maps[i], tls);
     bpf->rodata->reads_tls = tls;

@@ -20,6 +20,9 @@ enum tls_probe {
     TLS_PROBE_WRITE_EX,
     TLS_PROBE_FREE,
     TLS_PROBE_BIO_WRITE,
+    TLS_PROBE_GO_READ,
+    TLS_PROBE_GO_TEXT,
+    TLS_PROBE_GO_WRITE,
     TLS_PROBES
 };
 
@@ -29,7 +32,7 @@ struct tls_probe_site {
     uint32_t reserved;
 };
 
-#define TLS_PROBE_SITES_MAX 6
+#define TLS_PROBE_SITES_MAX 8
 #define TLS_ATTACHMENTS_MAX 128
 #define TLS_EVERY_PROCESS   (-1)
 

@@ -120,7 +120,8 @@ _Noreturn void tls_helper_run(int control, struct request_bpf *bpf)
     static struct helper h;
     struct tls_ask ask;
     h = (struct helper){.programs = {bpf->progs.tls_read, bpf->progs.tls_read_ex, bpf->progs.tls_write,
-                                     bpf->progs.tls_write_ex, bpf->progs.tls_free, bpf->progs.tls_bio_write},
+                                     bpf->progs.tls_write_ex, bpf->progs.tls_free, bpf->progs.tls_bio_write,
+                                     bpf->progs.tls_go_read, bpf->progs.tls_go_text, bpf->progs.tls_go_write},
                         .returns = bpf->progs.tls_return};
     keep_only(control, &h);
     helper_process_become("sonde-tls");

@@ -18,8 +18,9 @@
 #define BASE     0x400000
 #define CODE_AT  0x800
 #define FUNCTION 0x40 /* bytes a function */
-#define TEXTS    "\0SSL_read\0SSL_read_ex\0SSL_write\0SSL_write_ex\0SSL_free\0BIO_write"
-#define NAMES    "\0.symtab\0.strtab\0.plt"
+#define TEXTS                                                                                                          \
+    "\0SSL_read\0SSL_read_ex\0SSL_write\0SSL_write_ex\0SSL_free\0BIO_write\0crypto/tls.(*Conn).Read\0crypto/tls.(*Conn).Write\0runtime.memmove"
+#define NAMES "\0.dynsym\0.strtab\0.plt\0.symtab\0.go.buildinfo"
 
 enum {
     SSL_READ,
@@ -40,9 +41,9 @@ struct image {
     Elf64_Ehdr header;
     Elf64_Phdr load;
     Elf64_Shdr sections[4];
-    char names[32], texts[96];
+    char names[64], texts[160];
     Elf64_Sym symbols[1 + EXPORTED];
-    uint8_t padding[CODE_AT - 64 - 56 - 4 * 64 - 128 - 7 * 24];
+    uint8_t padding[CODE_AT - 64 - 56 - 4 * 64 - 224 - 7 * 24];
     uint8_t code[FUNCTIONS][FUNCTION];
 };
 _Static_assert(offsetof(struct image, code) == CODE_AT, "where the code begins");
@@ -97,7 +98,7 @@ static struct image *make_image(void)
     i->load = (Elf64_Phdr){
         .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = BASE, .p_filesz = sizeof(*i), .p_memsz = sizeof(*i)};
     i->sections[1] = (Elf64_Shdr){.sh_name = 1,
-                                  .sh_type = SHT_SYMTAB,
+                                  .sh_type = SHT_DYNSYM,
                                   .sh_offset = offsetof(struct image, symbols),
                                   .sh_size = sizeof(i->symbols),
                                   .sh_link = 2,
@@ -130,6 +131,22 @@ static struct image *debian_image(void)
     PUT(i, WRITE_INTERNAL, "\x41\x54\xc3");
     PUT(i, SSL_FREE, "\x48\x85\xff\x0f\x84\x10\x00\x00\x00\xc3");
     PUT(i, BIO_WRITE, "\x48\x83\xec\x18\x31\xc0\x85\xd2\x7e\x12\xc3");
+    return i;
+}
+
+/* As Go's linker writes it: the first functions are (*Conn).Read, (*Conn).Write and memmove. */
+static struct image *go_image(void)
+{
+    static const uint32_t names[] = {64, 88, 113};
+    struct image *i = make_image();
+    i->sections[1].sh_name = 22;
+    i->sections[3].sh_name = 30;
+    i->sections[3].sh_addr = 0;
+    for (int n = 0; n < 3; n++)
+        i->symbols[n + 1].st_name = (uint32_t)sizeof(i->names) + names[n];
+    PUT(i, 0, "\x49\x3b\x66\x10\x0f\x86\x10\x00\x00\x00\x55\xf0\x0f\xb1\xbe\x70\x01\x00\x00");
+    put_call(i, 0, 19, 2);
+    PUT(i, 1, "\x4c\x8d\x64\x24\xb8\x4d\x3b\x66\x10\x0f\x86\x10\x00\x00\x00\x55\xc3");
     return i;
 }
 
@@ -215,6 +232,19 @@ static void test_calls_of_other_files_are_passed(void **state)
     assert_site(&s, 0, TLS_SITE_READ_EX, READ_INTERNAL, 0);
 }
 
+static void test_functions_of_go(void **state)
+{
+    const struct tls_sites s = sites_of(go_image());
+    (void)state;
+    assert_int_equal(s.count, 3);
+    assert_site(&s, 0, TLS_SITE_GO_READ, 0, 10); /* behind the check of the stack */
+    assert_site(&s, 1, TLS_SITE_GO_TEXT, 0, 19);
+    assert_site(&s, 2, TLS_SITE_GO_WRITE, 1, 15);
+    struct image *i = go_image();
+    put_call(i, 0, 19, 1); /* copies nothing */
+    assert_non_null(sites_of(i).declined);
+}
+
 static void test_other_processors_are_declined(void **state)
 {
     struct image *i = debian_image();
@@ -238,7 +268,8 @@ static void test_other_files_have_no_sites(void **state)
 
 static int print_sites(const char *path)
 {
-    static const char *const kinds[] = {"read", "read_ex", "write", "write_ex", "free", "bio_write"};
+    static const char *const kinds[] = {"read",      "read_ex", "write",   "write_ex", "free",
+                                        "bio_write", "go_read", "go_text", "go_write"};
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     struct tls_sites s;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -259,6 +290,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_single_stepped_functions_are_declined),
         cmocka_unit_test(test_functions_that_call_different_ones_are_declined),
         cmocka_unit_test(test_calls_of_other_files_are_passed),
+        cmocka_unit_test(test_functions_of_go),
         cmocka_unit_test(test_other_processors_are_declined),
         cmocka_unit_test(test_other_files_have_no_sites),
     };

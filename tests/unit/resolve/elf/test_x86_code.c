@@ -70,6 +70,7 @@ static void test_single_stepped_instructions(void **state)
         {{0xc3}, {1, X86_END, false, false, 0}},                                         /* ret */
         {{0xff, 0xe0}, {2, X86_END, false, false, 0}},                                   /* jmp *%rax */
         {{0x66, 0xe8, 0, 0, 0, 0}, {6, X86_CALL, false, false, ADDRESS + 6}},            /* as on Intel */
+        {{0xf0, 0x0f, 0xb1, 0xbe, 0x70, 1, 0, 0}, {8, X86_OTHER, false, false, 0}},      /* lock cmpxchg */
         {{0x0f, 0x0b}, {2, X86_END, false, false, 0}},                                   /* ud2 */
     };
     (void)state;
