@@ -53,6 +53,7 @@ struct http2_walk {
     __u32 part, left;   /* bytes: of this part, of the parts after it */
     __u32 vectors;
     __u32 used;
+    struct syscall_registers registers; /* a copy, where they cannot be read directly */
     struct http2_frames record;
     __u8 beyond[HTTP2_PIECE];
 };
@@ -279,8 +280,21 @@ __noinline int http2_walk_all(__u32 number, __u32 direction)
     return 0;
 }
 
+/* As syscall_current, with the copy of the registers in `w`: callers have little stack left. */
+static __always_inline void http2_syscall(struct http2_walk *w, struct request_syscall *ret)
+{
+    *ret = (struct request_syscall){.number = -1};
+    if (has_task_registers) {
+        syscall_from_registers((const struct syscall_registers *)bpf_task_pt_regs(bpf_get_current_task_btf()), ret);
+        return;
+    }
+    void *top = BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), stack) + stack_offset;
+    if (bpf_probe_read_kernel(&w->registers, sizeof(w->registers), top - sizeof(w->registers)) == 0)
+        syscall_from_registers(&w->registers, ret);
+}
+
 /* Finds the bytes that the current system call received or sent, in user memory. Returns 0 if they cannot be seen
- * (sendfile, io_uring). Its stack is large, and no deeper function's is added to it. */
+ * (sendfile, io_uring). */
 __noinline int http2_find_bytes(__u32 bytes)
 {
     struct http2_walk *w = http2_walk_find();
@@ -290,7 +304,7 @@ __noinline int http2_find_bytes(__u32 bytes)
     } message;
     if (!w)
         return 0;
-    syscall_current(&call);
+    http2_syscall(w, &call);
     w->used = w->part = w->left = w->vectors = 0;
     w->base = call.argument[1];
     switch (call.number) {

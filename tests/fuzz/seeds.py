@@ -364,7 +364,27 @@ def flight_windows():
 
 
 # The first word that occurs in the fuzzer's name selects.
-KINDS = [("traceparent", texts("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")), ("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("tls_sites", tls_files), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+HPACK = texts(*(b"\0" + b"".join(bytes([len(block)]) + block for block in map(bytes.fromhex, blocks)) for blocks in (
+    ("828684418cf1e3c2e5f23a6ba0ab90f4ff", "828684be5886a8eb10649cbf", "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf"),
+    ("3f09", "44022f6144022f62", "be", "20"))))
+
+
+def http2_frames():
+    """As tests/fuzz/fuzz_http2.c reads them: a gRPC call and its reply, a reset stream, padding and CONTINUATION."""
+    def frame(kind, flags, stream, payload, length=None):
+        return len(payload if length is None else bytes(length)).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+    def record(sent, *frames):
+        data = b"".join(frames)
+        return bytes([sent, len(data)]) + data
+    call = frame(1, 4, 1, b"\x83\x44\x06/a.B/C\x5f\x10application/grpc")
+    yield "call", record(0, call, frame(0xf1, 0, 1, b"resnet"), frame(0, 1, 1, b"", 20)) + record(1, frame(1, 4, 1, b"\x88\x5f\x10application/grpc"), frame(0, 0, 1, b"", 9),
+                                                                                         frame(1, 5, 1, b"\x40\x0bgrpc-status\x015"))
+    yield "reset", record(0, call, frame(3, 0, 1, b"\0\0\0\x08")) + record(0xf0, call)
+    yield "padding", record(0, frame(1, 41, 1, b"\x02\x80\0\0\0\x10\x82\x04\x03\0\0"), frame(9, 0, 1, b"/x"), frame(9, 4, 1, b"y")) + record(1, frame(1, 5, 1, b"\x89"))
+
+
+KINDS = [("hpack", HPACK), ("http2", http2_frames), ("traceparent", texts("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")), ("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("tls_sites", tls_files), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
          ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),
