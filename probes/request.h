@@ -62,11 +62,11 @@ static inline __u32 request_name_pid(__u64 name)
 
 #define REQUEST_LINE_BYTES 160
 
-#define REQUEST_PIPELINED  1 /* its line came in with an earlier request's and was not seen */
-#define REQUEST_NO_REPLY   2 /* the connection was closed before any reply */
-#define REQUEST_SHARED     8 /* other requests were in progress on its connection meanwhile: streams of HTTP/2 */
-#define REQUEST_NOTABLE    4 /* slow for its process, or failed: it has a record without the sample, too */
-#define REQUEST_TLS        8 /* it came in over TLS */
+#define REQUEST_PIPELINED  1  /* its line came in with an earlier request's and was not seen */
+#define REQUEST_NO_REPLY   2  /* the connection was closed before any reply */
+#define REQUEST_SHARED     8  /* other requests were in progress on its connection meanwhile: streams of HTTP/2 */
+#define REQUEST_NOTABLE    4  /* slow for its process, or failed: it has a record without the sample, too */
+#define REQUEST_TLS        16 /* it came in over TLS */
 
 enum request_protocol { REQUEST_HTTP1, REQUEST_HTTP2, REQUEST_GRPC };
 
