@@ -17,6 +17,7 @@
 enum {
     RECORD_REQUEST = 36,        /* struct request_record; 34, 35: with the waits of its thread */
     RECORD_REQUEST_CALLER = 38, /* struct request_caller_record */
+    RECORD_REQUEST_STREAM = 40, /* struct request_stream_record */
 };
 
 /* The other end of a socket on which something was sent that is no reply to a request: of a service, usually. The
@@ -60,13 +61,14 @@ static inline __u32 request_name_pid(__u64 name)
     return name & ((1U << REQUEST_NAME_PID_BITS) - 1);
 }
 
-#define REQUEST_LINE_BYTES 160
+#define REQUEST_LINE_BYTES  160
+#define REQUEST_MODEL_BYTES 64 /* of the name of a model, with its NUL; a longer one is cut */
 
-#define REQUEST_PIPELINED  1  /* its line came in with an earlier request's and was not seen */
-#define REQUEST_NO_REPLY   2  /* the connection was closed before any reply */
-#define REQUEST_SHARED     8  /* other requests were in progress on its connection meanwhile: streams of HTTP/2 */
-#define REQUEST_NOTABLE    4  /* slow for its process, or failed: it has a record without the sample, too */
-#define REQUEST_TLS        16 /* it came in over TLS */
+#define REQUEST_PIPELINED   1  /* its line came in with an earlier request's and was not seen */
+#define REQUEST_NO_REPLY    2  /* the connection was closed before any reply */
+#define REQUEST_SHARED      8  /* other requests were in progress on its connection meanwhile: streams of HTTP/2 */
+#define REQUEST_NOTABLE     4  /* slow for its process, or failed: it has a record without the sample, too */
+#define REQUEST_TLS         16 /* it came in over TLS */
 
 enum request_protocol { REQUEST_HTTP1, REQUEST_HTTP2, REQUEST_GRPC };
 
@@ -120,6 +122,44 @@ _Static_assert(sizeof(struct request_caller_record) == 24 + 8 + 56, "record form
 static inline int request_record_is_sound(const struct request_record *r)
 {
     return r->h.size_bytes == sizeof(*r) && r->line_bytes <= REQUEST_LINE_BYTES && r->protocol <= REQUEST_GRPC;
+}
+
+/* A reply that is a stream of server-sent events, or a request of OpenAI's API: comes ahead of the record of the
+ * request, and once at its end, whether or not the request has a record. */
+#define REQUEST_STREAM_ENDED  1 /* nothing more comes of it; of a request, only one record says so */
+#define REQUEST_STREAM_EVENTS 2 /* the reply is a stream; otherwise all counts and times of events are 0 */
+#define REQUEST_STREAM_LATE   4 /* the send with the header was not read: events in it are not counted */
+#define REQUEST_STREAM_UNREAD 8 /* nor is something of later sends: the counts are too low */
+
+struct request_stream_record {
+    struct record_header h; /* as of the request's record */
+    __u64 id;
+    __u64 cgroup_id;
+    __u64 start_ns, duration_ns;
+    __u64 first_byte_ns; /* of the reply, since start_ns; likewise: */
+    __u64 first_ns;      /* the first token, or the first chunk if there are no tokens; 0: none; */
+    __u64 last_ns;       /* the last */
+    __u32 chunks;        /* events with data, but for "[DONE]"; */
+    __u32 tokens;        /* of them, those with text */
+    __u32 usage;         /* how many tokens the server says there were; 0: it does not */
+    __u16 status;
+    __u16 local_port;
+    __u8 flags; /* REQUEST_STREAM_ENDED ... */
+    __u8 line_bytes;
+    __u8 model_bytes;
+    __u8 reserved[5];
+    char comm[16];
+    char model[REQUEST_MODEL_BYTES]; /* that the request names, with its NUL; "": not known */
+    char line[REQUEST_LINE_BYTES];
+};
+_Static_assert(sizeof(struct request_stream_record) == 24 + 56 + 24 + 16 + REQUEST_MODEL_BYTES + REQUEST_LINE_BYTES,
+               "record format");
+
+/* As request_record_is_sound; and that its model is a string. */
+static inline int request_stream_record_is_sound(const struct request_stream_record *r)
+{
+    return r->h.size_bytes == sizeof(*r) && r->line_bytes <= REQUEST_LINE_BYTES &&
+           r->model_bytes < REQUEST_MODEL_BYTES && !r->model[r->model_bytes];
 }
 
 /* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations up to bound i, and
@@ -196,5 +236,6 @@ enum request_loss {
     REQUEST_LOSS_UNMATCHED,
     REQUEST_LOSS_NOT_DETAILED,
     REQUEST_LOSS_TLS_UNBOUND,
+    REQUEST_LOSS_STREAM_UNREAD,
     REQUEST_LOSS_COUNT,
 };

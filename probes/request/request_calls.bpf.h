@@ -20,7 +20,7 @@ static __always_inline void syscall_from_registers(const struct syscall_register
     ret->argument[2] = REGISTERS_THIRD(registers);
 }
 
-static __always_inline void syscall_of_task(struct task_struct *task, struct request_syscall *ret)
+static __noinline void syscall_of_task(struct task_struct *task, struct request_syscall *ret)
 {
     if (has_task_registers) {
         syscall_from_registers((const struct syscall_registers *)bpf_task_pt_regs(task), ret);

@@ -7,6 +7,7 @@
 #include "probes/common/sampling.bpf.h"
 #include "probes/request/request_caller.bpf.h"
 #include "probes/request/request_choice.h"
+#include "probes/request/request_stream.bpf.h"
 #include "probes/request/request_threads.bpf.h"
 
 /* The number of bounds that `ns` exceeds. Without a branch: each would double what the verifier has to look at. */
@@ -78,6 +79,61 @@ static __noinline int send_record(struct request_connection *c)
     return 0;
 }
 
+static __noinline int send_stream(struct request_connection *c, struct request_stream *st, bool has_ended)
+{
+    struct request_stream_record *s = bpf_ringbuf_reserve(&request_ring, sizeof(*s), 0);
+    const struct request_record *r = &c->r;
+    const bool is_stream = stream_state(c) == STREAM_FOUND;
+    if (!s) {
+        lose(REQUEST_LOSS_RING_FULL);
+        return 0;
+    }
+    __builtin_memset(s, 0, offsetof(struct request_stream_record, comm));
+    s->h.kind = RECORD_REQUEST_STREAM;
+    s->h.size_bytes = sizeof(*s);
+    s->h.time_ns = last_sent_ns(c);
+    s->h.pid = r->h.pid;
+    s->h.tid = r->h.tid;
+    s->id = r->id;
+    s->cgroup_id = r->cgroup_id;
+    s->start_ns = r->start_ns;
+    s->duration_ns = r->duration_ns;
+    s->status = r->status;
+    s->local_port = r->local_port;
+    if (is_stream) {
+        s->first_byte_ns = st->first_byte_ns;
+        s->first_ns = st->first_ns;
+        s->last_ns = st->last_ns;
+        s->chunks = st->scan.chunks;
+        s->tokens = st->scan.tokens;
+        s->usage = st->scan.usage;
+        s->flags = REQUEST_STREAM_EVENTS | st->flags | (st->unread_sends ? REQUEST_STREAM_UNREAD : 0);
+    }
+    s->flags |= has_ended ? REQUEST_STREAM_ENDED : 0;
+    s->line_bytes = r->line_bytes;
+    s->model_bytes = at_most(st->scan.model_bytes, REQUEST_MODEL_BYTES - 1);
+    __builtin_memcpy(s->comm, r->comm, sizeof(s->comm));
+    __builtin_memcpy(s->model, st->scan.model, sizeof(s->model));
+    s->model[table_index(s->model_bytes, REQUEST_MODEL_BYTES - 1)] = 0;
+    __builtin_memcpy(s->line, r->line, sizeof(s->line));
+    bpf_ringbuf_submit(s, ring_wakeup());
+    return 0;
+}
+
+/* Reports what is known of a reply beyond its duration: with each record of its request, and once at its end. A reply
+ * of OpenAI's API that is no stream has ended when nothing was sent for a while. */
+static __always_inline void report_stream(struct request_connection *c, bool is_recorded, bool last)
+{
+    struct request_stream *st = stream_is_known(c) ? stream_find(c->number) : NULL;
+    if (!st)
+        return;
+    const bool has_ended = !st->is_reported && (last || stream_state(c) != STREAM_FOUND);
+    if (!is_recorded && !has_ended)
+        return;
+    st->is_reported |= has_ended;
+    send_stream(c, st, has_ended);
+}
+
 /* Does the request get a record, or a newer one? */
 static __always_inline bool is_to_be_recorded(struct request_connection *c, struct request_process *p, bool first,
                                               __u64 now, bool last)
@@ -117,10 +173,13 @@ __noinline int publish(__u64 number, __u64 now, int last)
         return 0;
     }
     bool first = !c->counted;
+    last = last || stream_has_ended(c);
     if (c->dirty)
         count(c, p);
     p->last_ns = now;
-    if (is_to_be_recorded(c, p, first, now, last))
+    const bool is_recorded = is_to_be_recorded(c, p, first, now, last);
+    report_stream(c, is_recorded, last);
+    if (is_recorded)
         send_record(c);
     c->dirty = false; /* at last: from now on the connection need not be held */
     return 0;
@@ -129,6 +188,6 @@ __noinline int publish(__u64 number, __u64 now, int last)
 /* Nothing more can come of a request that was replied to. */
 static __always_inline void publish_last(struct request_connection *c, __u64 now)
 {
-    if (c->dirty || c->recorded_ns)
+    if (c->dirty || c->recorded_ns || stream_state(c) == STREAM_FOUND)
         publish(c->number, now, true);
 }

@@ -55,8 +55,9 @@ struct request_connection {
     bool closing;            /* its connection has ended, and the sender is not back yet (struct request_unfinished) */
     bool unanswered;         /* counted as such with the thread that read it (request_threads.bpf.h) */
     bool shared;             /* that thread was not with this request alone */
-    bool is_http2;           /* its requests are those of http2.bpf.h; of `r`, only what they have in common is used */
-    bool tls;                /* what is sent and received is ciphertext (tls_state.bpf.h) */
+    bool is_http2 : 1;       /* its requests are those of http2.bpf.h; of `r`, only what they have in common is used */
+    bool tls : 1;            /* what is sent and received is ciphertext (tls_state.bpf.h) */
+    __u8 stream;             /* whether its reply is one (request_stream.bpf.h) */
     struct request_record r; /* its last member is the line, */
     char beyond[REQUEST_LINE_BYTES]; /* which ends before this; but the verifier does not see that (append_line) */
 } __attribute__((aligned(64)));
@@ -296,6 +297,7 @@ static __noinline struct request_connection *connection_make(struct sock *sk, __
     c->process = 0;
     c->active = c->unanswered = c->is_http2 = c->tls = false;
     c->r.protocol = REQUEST_HTTP1;
+    c->stream = 0;
     c->r.socket = name;
     c->r.h.kind = RECORD_REQUEST;
     c->r.h.pid = pid_tgid >> 32;

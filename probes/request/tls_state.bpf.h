@@ -7,12 +7,13 @@
 
 #include "probes/request/request_calls.bpf.h"
 
-#define TLS_STREAMS_MAX  4096
-#define TLS_THREADS_MAX  8192
-#define TLS_RECORDS_MAX  4096
-#define TLS_BUFFERED_MAX 256
-#define TLS_PID_BITS     32768
-#define TLS_STACK_BYTES  65536 /* of the functions that OpenSSL calls */
+#define TLS_STREAMS_MAX    2048
+#define TLS_THREADS_MAX    2048
+#define TLS_GOROUTINES_MAX 4096 /* each waits in a read while its connection is idle */
+#define TLS_RECORDS_MAX    4096
+#define TLS_BUFFERED_MAX   256
+#define TLS_PID_BITS       32768
+#define TLS_STACK_BYTES    65536 /* of the functions that OpenSSL calls */
 
 /* Set before loading: programs read the plaintext of TLS. */
 const volatile bool reads_tls = false;
@@ -44,7 +45,7 @@ struct tls_goroutine {
 
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, TLS_THREADS_MAX);
+    __uint(max_entries, TLS_GOROUTINES_MAX);
     __type(key, struct tls_goroutine);
     __type(value, struct tls_call);
 } tls_goroutines SEC(".maps");

@@ -7,6 +7,8 @@
 #include "cli/why_path.h"
 #include "diagnose/request_sentence.h"
 
+#include <string.h>
+
 #define SMALL_SHARE 100 /* a component of less than this part of the request has no line of its own */
 
 static void put_component(const struct request_part *part, uint64_t duration_ns, struct buf *out)
@@ -68,6 +70,42 @@ static void put_usual(const struct request_usual *usual, struct buf *out)
     buf_putc(out, '\n');
 }
 
+/* "   Until the first: run_queue 300 ms, cpu 112 ms", the longest first. */
+static void put_first_parts(const struct request *r, struct buf *out)
+{
+    uint64_t left_ns[REQUEST_PART_COUNT];
+    const char *before = "   Until the first: ";
+    char duration[32];
+    memcpy(left_ns, r->first_part_ns, sizeof(left_ns));
+    for (int shown = 0; shown < REQUEST_PART_COUNT; shown++) {
+        int longest = 0;
+        for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+            longest = left_ns[kind] > left_ns[longest] ? kind : longest;
+        if (!left_ns[longest])
+            break;
+        buf_printf(out, "%s%s %s", before, request_part_name((enum request_part_kind)longest),
+                   units_format_duration(left_ns[longest], duration, sizeof(duration)));
+        left_ns[longest] = 0;
+        before = ", ";
+    }
+    buf_puts(out, r->stream.first_ns ? "\n" : "");
+}
+
+/* "   Stream: first token after 412 ms, then 21.3 ms per token, 96 tokens", and the model that was asked for. */
+static void put_stream(const struct request *r, struct buf *out)
+{
+    char text[REQUEST_STREAM_TEXT_BYTES];
+    if (r->model && r->model[0]) {
+        buf_puts(out, "   Model: ");
+        table_cell_put(out, r->model, 0);
+        buf_putc(out, '\n');
+    }
+    if (!request_stream_text(&r->stream, text)[0])
+        return;
+    buf_printf(out, "   Stream: %s\n", text);
+    put_first_parts(r, out);
+}
+
 static void put_service(const struct request *r, struct buf *out)
 {
     char service[REQUEST_SERVICE_BYTES];
@@ -103,6 +141,7 @@ static void put_body(const struct request *r, bool stacks, struct buf *out)
         buf_putc(out, '\n');
     }
     put_usual(&r->usual, out);
+    put_stream(r, out);
     if (trace_link_is_set(&r->link)) {
         const struct trace_link_text text = trace_link_text(&r->link);
         buf_printf(out, "   Trace: %s%s%s\n", text.trace_id, text.span_id[0] ? ", span " : "", text.span_id);

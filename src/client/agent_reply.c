@@ -136,6 +136,19 @@ static struct request_group decode_group(const json_t *object)
                                   .is_estimate = json_is_true(json_object_get(object, "estimated"))};
 }
 
+static struct request_stream decode_stream(const json_t *object)
+{
+    return (struct request_stream){.is_stream = object != NULL,
+                                   .is_late = json_is_true(json_object_get(object, "is_late")),
+                                   .is_incomplete = json_is_true(json_object_get(object, "is_incomplete")),
+                                   .first_byte_ns = json_number(object, "first_byte_ns"),
+                                   .first_ns = json_number(object, "first_ns"),
+                                   .last_ns = json_number(object, "last_ns"),
+                                   .chunks = (uint32_t)json_number(object, "chunks"),
+                                   .tokens = (uint32_t)json_number(object, "tokens"),
+                                   .usage = (uint32_t)json_number(object, "usage")};
+}
+
 /* Strings point into the JSON object until request_copy moves them into one allocation, which request_free frees. */
 static uint16_t decode_status(const json_t *object)
 {
@@ -168,7 +181,9 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         json_string_value(json_object_get(object, "upstream")),
         json_string_value(json_object_get(object, "unit")),
         json_string_value(json_object_get(object, "group_cause")),
+        json_string_value(json_object_get(object, "model")),
     };
+    const json_t *stream = json_object_get(object, "stream");
     struct request r = {
         .start_unix_ns = json_number(object, "start_time_unix_nano"),
         .duration_ns = json_number(object, "duration_ns"),
@@ -192,6 +207,8 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .usual = decode_usual(json_object_get(object, "usual")),
         .group_cause = text[8] ? text[8] : "",
         .group = decode_group(json_object_get(object, "group")),
+        .model = text[9] ? text[9] : "",
+        .stream = decode_stream(stream),
     };
     if (!r.usual.requests)
         r.usual.known = (uint32_t)json_number(object, "usual_known");
@@ -201,6 +218,8 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
     r.segment_count = decode_segments(json_object_get(object, "segments"), &data, segments);
     size_t i;
     json_t *part;
+    json_array_foreach(json_object_get(stream, "first_parts"), i, part)
+        r.first_part_ns[part_kind(json_string_value(json_object_get(part, "kind")))] = json_number(part, "ns");
     json_array_foreach(json_object_get(object, "parts"), i, part)
     {
         if (i == REQUEST_PARTS_MAX)

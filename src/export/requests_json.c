@@ -49,6 +49,28 @@ static void put_segment(struct buf *out, const struct request_segment *s)
     buf_putc(out, '}');
 }
 
+static void put_stream(struct buf *out, const struct request *r)
+{
+    const struct request_stream *s = &r->stream;
+    const char *before = ",\"first_parts\":[";
+    buf_printf(out, ",\"stream\":{\"first_byte_ns\":%" PRIu64 ",\"unit\":\"%s\",\"count\":%" PRIu32, s->first_byte_ns,
+               request_stream_has_tokens(s) ? "token" : "chunk", request_stream_count(s));
+    buf_printf(out, ",\"first_ns\":%" PRIu64 ",\"last_ns\":%" PRIu64 ",\"step_ns\":%" PRIu64, s->first_ns, s->last_ns,
+               request_stream_step_ns(s));
+    buf_printf(out, ",\"chunks\":%" PRIu32 ",\"tokens\":%" PRIu32 ",\"usage\":%" PRIu32, s->chunks, s->tokens,
+               s->usage);
+    buf_printf(out, ",\"is_late\":%s,\"is_incomplete\":%s", s->is_late ? "true" : "false",
+               s->is_incomplete ? "true" : "false");
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
+        if (!r->first_part_ns[kind])
+            continue;
+        buf_printf(out, "%s{\"kind\":\"%s\",\"ns\":%" PRIu64 "}", before,
+                   request_part_name((enum request_part_kind)kind), r->first_part_ns[kind]);
+        before = ",";
+    }
+    buf_puts(out, before[1] ? "}" : "]}");
+}
+
 static void put_request(struct buf *out, const struct request *r)
 {
     buf_printf(out, "{\"start_time_unix_nano\":%" PRIu64 ",\"duration_ns\":%" PRIu64, r->start_unix_ns, r->duration_ns);
@@ -65,6 +87,10 @@ static void put_request(struct buf *out, const struct request *r)
     if (r->is_tls)
         buf_puts(out, ",\"tls\":true");
     buf_printf(out, ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64, r->bytes_in, r->bytes_out);
+    if (r->model && r->model[0])
+        put_text(out, "model", r->model);
+    if (r->stream.is_stream)
+        put_stream(out, r);
     if (trace_link_is_set(&r->link)) {
         const struct trace_link_text text = trace_link_text(&r->link);
         put_text(out, "trace_id", text.trace_id);

@@ -27,6 +27,8 @@
     X(REQUEST_UNBOUND, "request_unbound", "requests over TLS whose connection was not found")                          \
     X(REQUEST_NOT_DETAILED, "request_not_detailed",                                                                    \
       "requests counted without their latency breakdown, to keep within limits")                                       \
+    X(STREAM_UNREAD, "stream_unread",                                                                                  \
+      "sends of event streams that were not read to their end: too few tokens are counted")                            \
     X(DECODE, "decode", "malformed event records")
 
 enum loss_reason {

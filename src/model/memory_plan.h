@@ -10,7 +10,7 @@
     X(RECORDER, "recorder",                                                                                            \
       420) /* rings of the flight recorder: how far back the causes of slow requests are known */                      \
     X(UNWIND_TABLES, "unwind_tables", 180)  /* in the kernel */                                                        \
-    X(WINDOWS, "windows", 190)              /* samples of the last two minutes */                                      \
+    X(WINDOWS, "windows", 170)              /* samples of the last two minutes */                                      \
     X(CODE, "code", 100)                    /* functions of interpreters, which name their frames */                   \
     X(SYMBOLS, "symbols", 95)               /* indexes of symbol tables, names */                                      \
     X(SAMPLE_RING, "sample_ring", 70)       /* CPU samples on their way to the agent */                                \

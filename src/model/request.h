@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "model/request_span.h"
+#include "model/request_stream.h"
 #include "model/trace_link.h"
 
 #include <stdbool.h>
@@ -145,6 +146,10 @@ struct request {
     uint8_t protocol;   /* enum request_protocol_kind */
     bool is_tls;        /* it came in over TLS */
     uint64_t bytes_in, bytes_out;
+    struct request_stream stream;
+    uint64_t
+        first_part_ns[REQUEST_PART_COUNT]; /* of a stream: the components of stream.first_ns, which they add up to */
+    const char *model;                     /* that the request names, in OpenAI's API; "": none, or not known */
     struct trace_link link;   /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
     struct request_span span; /* its own; zeros: spans are not exported */
     uint32_t weight;          /* of a random sample: how many requests of its process it stands for; 0: not in it */

@@ -29,9 +29,9 @@ def test_every_metric_of_the_source_is_documented():
     """Includes metrics that this machine does not export."""
     written = set()
     for path in (TOP / "src").rglob("*.c"):
-        written |= set(re.findall(r'"((?:sonde|http_server)_[a-z0-9_]+)"', path.read_text()))
+        written |= set(re.findall(r'"((?:sonde|http_server|gen_ai_server)_[a-z0-9_]+)"', path.read_text()))
     assert {without_suffix(name, type_) for name, (type_, _) in DOCUMENTED.items()} == written
-    assert len(DOCUMENTED) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row with an unknown type, or a name twice"
+    assert len(DOCUMENTED) == len(re.findall(r"^\| `(?:sonde|http_server|gen_ai_server)_", PAGE, re.M)), "a row with an unknown type, or a name twice"
 
 
 def test_every_node_event_is_documented():
@@ -42,7 +42,7 @@ def test_every_node_event_is_documented():
 def test_every_loss_reason_is_documented():
     reasons = dict(re.findall(r'X\(\w+, "(\w+)",[ \\\n]+"([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
     assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons
-    agent_only = {"shed", "request_unmatched", "request_not_detailed"}
+    agent_only = {"shed", "request_unmatched", "request_not_detailed", "stream_unread"}
     manual = (TOP / "docs/man/sonde-record.1").read_text().replace("\\-", "-").partition(".SH LOSSES")[2].partition(".SH ")[0]
     assert dict(re.findall(r"^\.TP\n\.B (\w+)\n(.+)$", manual, re.M)) == {name: words for name, words in reasons.items() if name not in agent_only}
 

@@ -385,6 +385,8 @@ def http2_frames():
 
 
 KINDS = [("hpack", HPACK), ("http2", http2_frames), ("traceparent", texts("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")), ("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("tls_sites", tls_files), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+         ("stream_scan", texts("\0\0HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n13\r\ndata: {\"text\":\"a\"}\n\r\n0\r\n\r\n",
+                               "\1\0data: {\"content\":\"a\"}\n\ndata: {\"completion_tokens\": 9}\n\n: ping\n\ndata: [DONE]\n\n", "\3\0POST / HTTP/1.1\r\n\r\n{\"a\":[{}],\"model\":\"m\"}")),
          ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),

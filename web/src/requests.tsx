@@ -9,6 +9,7 @@ import { classOf, nameOf, PART_KINDS, Stack, type RequestPart } from './parts';
 import { CriticalPath, type Segment } from './path';
 import { serviceName } from './service';
 import { type Status, statusOf } from './status';
+import { decodeStream, StreamLines, type Stream } from './stream';
 import { Comparison, decodeUsual, sumsOf, type Usual } from './usual';
 
 const SHOWN = 20; // until "Show all" is pressed
@@ -27,6 +28,8 @@ export interface Request {
     protocol: string; // "http/1", "http/2", "grpc"; '': not reported by the agent
     status: Status;
     cause: string;
+    model: string; // empty: not known
+    stream: Stream | null; // null: its reply is none
     parts: RequestPart[];
     segments: Segment[]; // in time order; none: no critical path is known
     usual: Usual | null; // of its route; null: not known
@@ -68,6 +71,8 @@ function decodeRequest(value: unknown): Request {
         protocol: text(r.protocol),
         status: statusOf(number(r.status), r.grpc_status),
         cause: text(r.cause),
+        model: text(r.model),
+        stream: decodeStream(r.stream),
         parts: (Array.isArray(r.parts) ? r.parts : []).map((p) => {
             const o = object(p);
             return { kind: text(o.kind), ns: number(o.ns), detail: text(o.detail), stack: (Array.isArray(o.stack) ? o.stack : []).map(text) };
@@ -219,6 +224,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                             </span>
                         </p>
                         <p class="cause-again">{r.cause}</p>
+                        <StreamLines stream={r.stream} model={r.model} />
                         {r.status.failed && <p class="dim">Sonde sees that the request failed, not the error itself: see the log of process {r.pid}.</p>}
                         <CriticalPath request={r} />
                         <Parts request={r} />

@@ -9,6 +9,7 @@ import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
 import { decodeProfile } from '../src/profile';
 import { lanesOf, sayLane, saySegment, stackOf, ticksOf } from '../src/path';
 import { byKind, decodeRequests } from '../src/requests';
+import { sayStream } from '../src/stream';
 
 test('an invalid profile is rejected with a reason', () => {
     for (const bad of [null, 1, 'x', [], {}, { profiles: [] }, { shared: { frames: [] } }]) assert.throws(() => decodeProfile(bad), /not a speedscope file/);
@@ -57,6 +58,15 @@ test('requests: must be a list; numbers are checked; keys are distinct', () => {
     assert.deepEqual(byKind(c!.parts), []);
     const [d] = decodeRequests([{ ...same, parts: [{ kind: 'sleep', ns: 5, stack: ['sleep_ms', 'main'] }, { kind: 'cpu', ns: 1, stack: 'x' }] }]);
     assert.deepEqual(d!.parts.map((p) => p.stack), [['sleep_ms', 'main'], []]);
+});
+
+test('streams: in words, and nothing where there is none', () => {
+    const of = (stream: unknown) => decodeRequests([{ duration_ns: 100, stream }])[0]!.stream;
+    for (const none of [undefined, null, 'x', {}, { count: 'x' }]) assert.equal(of(none), null);
+    const whole = of({ unit: 'token', count: 96, first_ns: 412e6, step_ns: 21.3e6, first_parts: [{ kind: 'cpu', ns: 5 }, null, { kind: 'sleep', ns: 7 }] })!;
+    assert.equal(sayStream(whole), 'First token after 412 ms, then 21.3 ms per token, 96 tokens');
+    assert.deepEqual(whole.firstParts.map((p) => p.kind), ['sleep', 'cpu']);
+    assert.equal(sayStream(of({ count: 1, first_ns: 1e6, is_late: true })!), 'First chunk after 1.00 ms, at least 1 chunk');
 });
 
 test('segments without a place in the request are dropped, the others are in time order', () => {

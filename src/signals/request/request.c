@@ -2,9 +2,11 @@
 #include "diagnose/request.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "diagnose/stream.h"
 #include "resolve/process/process_go.h"
 #include "resolve/process/processes.h"
 #include "signals/recent_waits.h"
+#include "signals/request/generation_metrics.h"
 #include "signals/request/request_callers.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
@@ -25,13 +27,16 @@
 struct request_signal {
     const struct signal_services *services;
     struct request_paths *paths;
-    struct request_metrics *metrics;      /* NULL: a replay */
+    struct request_metrics *metrics; /* NULL: a replay */
+    struct generation_metrics *generations;
     struct request_opaque_counts *opaque; /* likewise, or they are not wanted */
     struct request_tls *tls;              /* likewise, or the plaintext of TLS is not read */
     void *source;                         /* NULL: a replay */
     struct served_ports served;
     struct request_callers callers;
-    struct request_path pending[PENDING_MAX]; /* their records are the batch's, valid until the turn ends */
+    /* Records of the batch, valid until the turn ends. */
+    const struct request_stream_record *streams[PENDING_MAX]; /* the latest with this remainder of its ID */
+    struct request_path pending[PENDING_MAX];
     size_t pending_count;
 };
 
@@ -39,6 +44,7 @@ static void destroy_request(void *self)
 {
     struct request_signal *q = self;
     request_metrics_free(q->metrics);
+    generation_metrics_free(q->generations);
     request_opaque_counts_free(q->opaque);
     request_tls_free(q->tls);
     request_paths_free(q->paths);
@@ -56,6 +62,8 @@ static int create_request(const struct signal_services *services, const void *se
     int r = request_paths_new(services->recorder, services->agent_cpus, &q->paths);
     if (r == 0 && source)
         r = request_metrics_new(source, services->processes, &q->metrics);
+    if (r == 0)
+        r = generation_metrics_new(&q->generations);
     if (r == 0 && source && services->emit_opaque)
         r = request_opaque_counts_new(services, source, &q->opaque);
     if (r == 0 && source && request_source_tls(source))
@@ -79,6 +87,19 @@ static bool check_caller(const struct record_header *header)
     const struct request_caller_record *c = (const struct request_caller_record *)header;
 
     return header->size_bytes == sizeof(*c) && c->id && memchr(c->traceparent, 0, sizeof(c->traceparent));
+}
+
+static bool check_stream(const struct record_header *header)
+{
+    const struct request_stream_record *r = (const struct request_stream_record *)header;
+
+    return request_stream_record_is_sound(r) && memchr(r->comm, 0, sizeof(r->comm));
+}
+
+static const struct request_stream_record *find_stream(const struct request_signal *q, uint64_t id)
+{
+    const struct request_stream_record *stream = q->streams[id % PENDING_MAX];
+    return stream && stream->id == id ? stream : NULL;
 }
 
 static bool is_go_program(const struct request_signal *q, const struct request_record *record)
@@ -130,6 +151,8 @@ static void diagnose_pending(struct request_signal *q)
         if (q->services->recent_waits)
             want_waits(q, pending->record, &pending->segments);
         int r = diagnose_request(pending->record, &pending->segments, pending->no_path, &names, &request);
+        if (r == 0 && pending->stream)
+            (void)diagnose_stream(pending->stream, &pending->segments, &request); /* on failure: without its tokens */
         if (r == 0)
             make_span(q, request);
         if (r == 0 && q->metrics)
@@ -163,8 +186,8 @@ static void take_request(void *self, const struct record_header *header)
         return;
     q->services->note_stack(q->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
     served_ports_note(&q->served, record->h.pid, record->local_port);
-    q->pending[q->pending_count++] =
-        (struct request_path){.record = record, .schedules_itself = is_go_program(q, record)};
+    q->pending[q->pending_count++] = (struct request_path){
+        .record = record, .stream = find_stream(q, record->id), .schedules_itself = is_go_program(q, record)};
     if (q->pending_count == PENDING_MAX)
         diagnose_pending(q);
 }
@@ -178,10 +201,29 @@ static void take_caller(void *self, const struct record_header *header)
         request_callers_add(&q->callers, record->id, &caller);
 }
 
+static const char *service_of(const struct request_signal *q, const struct request_stream_record *record)
+{
+    struct processes *processes = q->services->processes;
+    const struct process *process = processes ? processes_find(processes, record->h.pid, record->cgroup_id) : NULL;
+    const char *name = process ? processes_resource(processes, process)->service_name : "";
+    return name[0] ? name : record->comm;
+}
+
+/* Comes ahead of the request's own record. */
+static void take_stream(void *self, const struct record_header *header)
+{
+    struct request_signal *q = self;
+    const struct request_stream_record *record = (const struct request_stream_record *)header;
+    q->streams[record->id % PENDING_MAX] = record;
+    if (record->flags & REQUEST_STREAM_ENDED)
+        generation_metrics_record(q->generations, service_of(q, record), record);
+}
+
 static void end_turn(void *self, const struct mapped_processes *mapped)
 {
     struct request_signal *q = self;
     diagnose_pending(q);
+    memset(q->streams, 0, sizeof(q->streams));
     if (q->tls)
         request_tls_turn(q->tls, mapped);
     if (q->metrics)
@@ -211,6 +253,7 @@ static void put_metrics(void *self, struct metric_set *set)
         request_tls_metrics(q->tls, set);
     if (q->metrics)
         request_metrics_write(q->metrics, clock_monotonic_ns(), set);
+    generation_metrics_write(q->generations, set);
     request_paths_metrics(q->paths, set);
 }
 
@@ -235,6 +278,7 @@ static bool is_node_wide(const void *settings)
 static const struct record_type records[] = {
     {RECORD_REQUEST, check_request, take_request},
     {RECORD_REQUEST_CALLER, check_caller, take_caller},
+    {RECORD_REQUEST_STREAM, check_stream, take_stream},
     {0},
 };
 
@@ -247,7 +291,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_request = {
     .name = "request",
-    .memory = {.fixed_bytes = 11200u << 10},
+    .memory = {.fixed_bytes = 9900u << 10},
     .source = &source_request,
     .records = records,
     .settings_bytes = sizeof(struct request_options),

@@ -16,11 +16,12 @@ struct request_record;
 /* A request that has just ended. */
 struct request_path {
     const struct request_record *record;
-    bool schedules_itself;         /* its program puts its work on threads by a scheduler of its own */
-    uint64_t route;                /* route_slowest_key */
-    bool is_done;                  /* it has been looked for */
-    struct path_segments segments; /* found, or empty, */
-    enum request_no_path no_path;  /* for this reason */
+    const struct request_stream_record *stream; /* NULL: its reply is none */
+    bool schedules_itself;                      /* its program puts its work on threads by a scheduler of its own */
+    uint64_t route;                             /* route_slowest_key */
+    bool is_done;                               /* it has been looked for */
+    struct path_segments segments;              /* found, or empty, */
+    enum request_no_path no_path;               /* for this reason */
 };
 
 /* `recorder` is borrowed; NULL: no path is ever found. `agent_cpus`: how many CPUs the whole agent may use; two fifths

@@ -155,6 +155,7 @@ static void request_losses(void *self, struct losses *losses)
     losses->count[LOSS_REQUEST_UNMATCHED] += read_loss(s, REQUEST_LOSS_UNMATCHED);
     losses->count[LOSS_REQUEST_NOT_DETAILED] += read_loss(s, REQUEST_LOSS_NOT_DETAILED);
     losses->count[LOSS_REQUEST_UNBOUND] += read_loss(s, REQUEST_LOSS_TLS_UNBOUND);
+    losses->count[LOSS_STREAM_UNREAD] += read_loss(s, REQUEST_LOSS_STREAM_UNREAD);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     record_ring_losses(&s->ring, losses);
     http2_drain_losses(s->http2, losses);

@@ -1,0 +1,314 @@
+/* Replies that are streams of server-sent events: when the first byte and the tokens were sent, and how many; and the
+ * model that a request of OpenAI's API names. Part of request.bpf.c; the bytes are read by stream_scan.h.
+ *
+ * A reply is looked at where it can be a stream: from the second send on, and its first send, with the header, if its
+ * process has sent a stream before or the request is one of OpenAI's API. So the first send of a server's first stream
+ * may hold an event that is not counted (REQUEST_STREAM_LATE). */
+#pragma once
+
+#include "probes/request/request_http.bpf.h"
+#include "probes/request/stream_scan.h"
+
+#define SCAN_PIECE       64
+#define SCAN_PIECES_MAX  256 /* of one send, or of one request */
+#define SCAN_PARTS_MAX   16  /* of a vector */
+#define STREAM_PROCESSES 1024
+
+/* struct request_connection, `stream`: how many sends of its reply there were, none of them one of a stream, */
+enum {
+    STREAM_SENDS_MAX = 4, /* no stream, then */
+    STREAM_NONE = STREAM_SENDS_MAX,
+    STREAM_IN_HEAD,    /* its header is read */
+    STREAM_IN_SIZE,    /* it may be: the line before a chunk has been sent */
+    STREAM_FOUND,      /* or it is one */
+    STREAM_API = 0x80, /* and with it: the request is one of OpenAI's API */
+};
+
+/* Of each connection, at its place; valid as its `stream` says. */
+struct request_stream {
+    struct stream_scan scan;
+    __u64 first_byte_ns;     /* of the reply; likewise: */
+    __u64 first_ns, last_ns; /* of the tokens, or of the chunks while there are no tokens; since the request began */
+    __u32 unread_sends;      /* not all of their bytes were read */
+    __u32 pieces_left;
+    __u32 flags;            /* REQUEST_STREAM_LATE */
+    bool is_reported;       /* as ended */
+    __u8 piece[SCAN_PIECE]; /* that is being read: not on the stack, of which little is left */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, REQUEST_CONNECTIONS_MAX);
+    __type(key, __u32);
+    __type(value, struct request_stream);
+} streams SEC(".maps");
+
+/* Processes that have sent a stream: names, shortened, at their low bits. */
+static volatile __u32 stream_processes[STREAM_PROCESSES];
+
+static __always_inline struct request_stream *stream_find(__u64 number)
+{
+    __u32 index = number - 1;
+    return bpf_map_lookup_elem(&streams, &index);
+}
+
+static __always_inline volatile __u32 *stream_process_place(__u64 name)
+{
+    return &stream_processes[table_index(name, STREAM_PROCESSES - 1)];
+}
+
+static __always_inline __u8 stream_state(const struct request_connection *c)
+{
+    return c->stream & ~STREAM_API;
+}
+
+/* Whether there is something to report of the reply beyond its duration. */
+static __always_inline bool stream_is_known(const struct request_connection *c)
+{
+    return c->stream & STREAM_API || c->stream == STREAM_FOUND;
+}
+
+/* The last chunk of a stream was sent. */
+static __always_inline bool stream_has_ended(const struct request_connection *c)
+{
+    const struct request_stream *st = stream_state(c) == STREAM_FOUND ? stream_find(c->number) : NULL;
+    return st && st->scan.place == STREAM_PLACE_END;
+}
+
+/* Reads up to SCAN_PIECE bytes. Returns 0: they cannot be read. */
+__noinline int stream_scan_piece(__u64 number, __u64 address, __u32 bytes)
+{
+    struct request_stream *st = stream_find(number);
+    __u64 n = at_most(bytes, SCAN_PIECE);
+    if (!st || bpf_probe_read_user(st->piece, n, (const void *)address) < 0)
+        return 0;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < SCAN_PIECE; i++) {
+        if (i >= n)
+            break;
+        stream_scan_byte(&st->scan, st->piece[i]);
+    }
+    return 1;
+}
+
+static __always_inline bool stream_is_over(const struct request_stream *st)
+{
+    const __u8 place = *(volatile const __u8 *)&st->scan.place;
+    return place == STREAM_PLACE_NONE || place == STREAM_PLACE_LOST || place == STREAM_PLACE_END;
+}
+
+/* Reads the bytes of a buffer as far as pieces are left. Returns how many were not read although they matter. */
+__noinline __u32 stream_scan_buffer(__u64 number, __u64 address, __u32 bytes)
+{
+    struct request_stream *st = stream_find(number);
+    __u32 done = 0;
+    if (!st)
+        return 0;
+    for (__u32 i = 0; i < SCAN_PIECES_MAX; i++) {
+        if (done >= bytes || stream_is_over(st))
+            return 0;
+        if (!st->pieces_left || !stream_scan_piece(number, address + done, bytes - done))
+            break;
+        st->pieces_left--;
+        done += SCAN_PIECE;
+    }
+    return done < bytes ? bytes - done : 0;
+}
+
+struct stream_vector {
+    __u64 base, size; /* of a part; in a message, of the vector: where it is, and how many parts it has */
+};
+
+/* Finds what a send took, from its second and third argument: a buffer (`*ret_parts` 0), or a vector. False: its bytes
+ * cannot be seen. */
+static __always_inline bool stream_find_bytes(__s32 syscall, __u32 third, __u64 *address, __u32 *ret_parts)
+{
+    struct stream_vector vector;
+    *ret_parts = 0;
+    switch (syscall) {
+    case NR_write:
+    case NR_sendto:
+        return true;
+    case NR_writev:
+        *ret_parts = at_most(third, SCAN_PARTS_MAX + 1);
+        return true;
+    case NR_sendmsg:
+        if (bpf_probe_read_user(&vector, sizeof(vector), (const void *)(*address + 16)) < 0)
+            return false;
+        *address = vector.base;
+        *ret_parts = at_most(vector.size, SCAN_PARTS_MAX + 1);
+        return true;
+    }
+    return false;
+}
+
+/* Reads what a send took: of a buffer (`parts` 0), or of the parts of a vector. */
+static __always_inline void stream_scan_send(struct request_stream *st, __u64 number, __u64 address, __u64 parts,
+                                             __u32 bytes)
+{
+    __u32 unread = 0;
+    struct stream_vector part = {.base = address, .size = bytes};
+    st->pieces_left = SCAN_PIECES_MAX;
+    for (__u32 i = 0; i < SCAN_PARTS_MAX && bytes && !unread; i++) {
+        if (parts &&
+            (i >= parts || bpf_probe_read_user(&part, sizeof(part), (const void *)(address + i * sizeof(part)))))
+            break;
+        const __u32 size = at_most(part.size, bytes);
+        if (size)
+            unread = stream_scan_buffer(number, part.base, size);
+        bytes -= size;
+    }
+    if (!unread && !bytes)
+        return;
+    stream_scan_skip(&st->scan, unread + bytes);
+    st->unread_sends++;
+    lose(REQUEST_LOSS_STREAM_UNREAD);
+}
+
+/* A later send of a reply: does it begin a stream, and where? */
+static __always_inline enum stream_beginning stream_beginning_of(__u64 address, __u64 parts, __u32 bytes)
+{
+    struct stream_vector part = {.base = address, .size = bytes};
+    char text[STREAM_BEGINNING_BYTES] = {};
+    if (parts && bpf_probe_read_user(&part, sizeof(part), (const void *)address) < 0)
+        return STREAM_BEGINS_NOTHING;
+    const __u64 n = at_most(at_most(part.size, bytes), STREAM_BEGINNING_BYTES);
+    if (bpf_probe_read_user(text, n, (const void *)part.base) < 0)
+        return STREAM_BEGINS_NOTHING;
+    return stream_find_beginning(text, n);
+}
+
+static __always_inline void stream_begin(struct request_connection *c, struct request_stream *st, __u8 place,
+                                         __u64 first_byte_ns, __u32 flags)
+{
+    if (!(c->stream & STREAM_API))
+        st->scan.model_bytes = 0;
+    stream_scan_begin(&st->scan, place);
+    st->first_byte_ns = first_byte_ns;
+    st->first_ns = st->last_ns = 0;
+    st->unread_sends = 0;
+    st->flags = flags;
+    st->is_reported = false;
+}
+
+static __always_inline void set_stream_state(struct request_connection *c, __u8 state)
+{
+    c->stream = (c->stream & STREAM_API) | state;
+}
+
+/* Before a send is read: true if it is to be. */
+static __always_inline bool stream_open(struct request_connection *c, struct request_stream *st, __u64 address,
+                                        __u64 parts, __u32 bytes, __u64 now)
+{
+    const __u8 state = stream_state(c);
+    if (state == STREAM_IN_HEAD || state == STREAM_FOUND)
+        return true;
+    if (state == 0) {
+        stream_begin(c, st, STREAM_PLACE_HEAD, now - c->r.start_ns, 0);
+        set_stream_state(c, STREAM_IN_HEAD);
+        return true;
+    }
+    const enum stream_beginning beginning = stream_beginning_of(address, parts, bytes);
+    if (state == STREAM_IN_SIZE) {
+        set_stream_state(c, beginning == STREAM_BEGINS_EVENT ? STREAM_FOUND : STREAM_NONE);
+        return beginning == STREAM_BEGINS_EVENT;
+    }
+    if (beginning == STREAM_BEGINS_NOTHING) {
+        set_stream_state(c, state + 1);
+        return false;
+    }
+    stream_begin(c, st, beginning == STREAM_BEGINS_EVENT ? STREAM_PLACE_BODY : STREAM_PLACE_SIZE, c->r.duration_ns,
+                 REQUEST_STREAM_LATE);
+    set_stream_state(c, beginning == STREAM_BEGINS_CHUNK_SIZE ? STREAM_IN_SIZE : STREAM_FOUND);
+    return true;
+}
+
+/* After a send was read. */
+static __always_inline void stream_note(struct request_connection *c, struct request_stream *st, __u32 chunks,
+                                        __u32 tokens, __u64 now)
+{
+    const __u32 tokens_now = st->scan.tokens, chunks_now = st->scan.chunks;
+    const __u32 before = tokens_now ? tokens : chunks, after = tokens_now ?: chunks_now;
+    if (after > before) {
+        st->last_ns = now - c->r.start_ns;
+        if (!before)
+            st->first_ns = st->last_ns;
+    }
+    if (stream_state(c) != STREAM_IN_HEAD || st->scan.place == STREAM_PLACE_HEAD)
+        return;
+    set_stream_state(c, st->scan.place == STREAM_PLACE_NONE ? STREAM_NONE : STREAM_FOUND);
+}
+
+/* `bytes` of a reply were sent. `address`: the second argument of the call; `call`: its number, and in the low half the
+ * third argument. A global function: verified once. */
+__noinline int stream_send(__u64 number, __u64 address, __u64 call, __u32 bytes, __u64 now)
+{
+    struct request_connection *c = connection_find(number);
+    struct request_stream *st = stream_find(number);
+    __u32 parts;
+    if (!c || !st || !stream_find_bytes(call >> 32, call, &address, &parts) ||
+        !stream_open(c, st, address, parts, bytes, now))
+        return 0;
+    const __u32 chunks = st->scan.chunks, tokens = st->scan.tokens;
+    stream_scan_send(st, number, address, parts, bytes);
+    stream_note(c, st, chunks, tokens, now);
+    if (stream_state(c) == STREAM_FOUND)
+        *stream_process_place(c->process) = c->process >> 10;
+    return 0;
+}
+
+/* A send of a reply, ahead of all else that is noted of it. Of most replies, it reads one byte of the connection. */
+static __always_inline void stream_take_send(struct request_connection *c, const struct request_syscall *call,
+                                             __u32 bytes, __u64 now)
+{
+    if (!c->replied) /* also behind a status of 100, which is no reply */
+        c->stream &= STREAM_API;
+    if (stream_state(c) == STREAM_NONE)
+        return;
+    if (c->stream == 0 && *stream_process_place(c->process) != (__u32)(c->process >> 10))
+        c->stream = 1;
+    else
+        stream_send(c->number, call->argument[1], (__u64)call->number << 32 | (__u32)call->argument[2], bytes, now);
+}
+
+/* ---- requests ---- */
+
+__noinline int stream_read_request(__u64 number, __u64 address, __u32 bytes, int begins)
+{
+    struct request_stream *st = stream_find(number);
+    if (!st)
+        return 0;
+    if (begins) {
+        stream_scan_begin(&st->scan, STREAM_PLACE_REQUEST);
+        st->scan.model_bytes = 0;
+        st->pieces_left = SCAN_PIECES_MAX;
+        st->is_reported = false;
+    }
+    if (stream_scan_buffer(number, address, bytes))
+        st->scan.place = STREAM_PLACE_NONE;
+    return 0;
+}
+
+/* "POST /v1/" */
+static __always_inline bool stream_is_api(const struct request_record *r)
+{
+    return r->line_bytes > 9 && *(const __u64 *)r->line == BYTES8('P', 'O', 'S', 'T', ' ', '/', 'v', '1') &&
+           r->line[8] == '/';
+}
+
+/* A request begins. */
+static __always_inline void stream_take_request(struct request_connection *c, const void *buffer, __u32 size)
+{
+    c->stream = 0;
+    if (!buffer || !stream_is_api(&c->r))
+        return;
+    c->stream = STREAM_API;
+    stream_read_request(c->number, (__u64)buffer, size, true);
+}
+
+/* More of it. */
+static __always_inline void stream_take_more(struct request_connection *c, const void *buffer, __u32 size)
+{
+    if (c->stream & STREAM_API && buffer)
+        stream_read_request(c->number, (__u64)buffer, size, false);
+}

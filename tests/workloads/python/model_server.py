@@ -1,0 +1,111 @@
+"""A model server: asyncio, HTTP/1.1, OpenAI's API with server-sent events, and one loop that makes a token of each running request per step (continuous
+batching). `model_server.py LOG [together] [split]`
+
+together: the header and the first event in one send. split: an event in several sends. LOG gets a line of JSON for each stream: its path, its client's
+port, and for each token when its send began and returned (CLOCK_MONOTONIC), in ns.
+GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON).
+"""
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+STEP_S = 0.01
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+together, split = "together" in sys.argv, "split" in sys.argv
+running = []
+log = Path(sys.argv[1]).open("a", buffering=1)
+
+
+def chunk(data):
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def event(value):
+    return b"data: " + (value if isinstance(value, bytes) else json.dumps(value).encode()) + b"\n\n"
+
+
+def completion(delta, model):
+    return event({"id": "c-1", "object": "chat.completion.chunk", "model": model, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+
+
+class Stream:
+    def __init__(self, writer, path, body):
+        self.socket, self.path, self.body = writer.get_extra_info("socket"), path, body
+        self.client, self.left, self.times, self.done = self.socket.getpeername()[1], body.get("max_tokens", 16), [], asyncio.Event()
+        self.writer, self.made, self.pending = writer, 0, b""
+
+    def send(self, data):
+        """At once: in time for the loop's next step, in one call or in several."""
+        pieces = [data[i:i + 7] for i in range(0, len(data), 7)] if split else [data]
+        began = time.monotonic_ns()
+        for piece in pieces:
+            self.writer.write(piece)
+        assert not self.writer.transport.get_write_buffer_size()
+        return began, time.monotonic_ns()
+
+    def start(self):
+        first = HEAD if self.body.get("plain") else HEAD + chunk(completion({"role": "assistant", "content": ""}, self.body.get("model")))
+        if together:
+            self.pending = first
+        elif self.body.get("plain"):
+            self.send(HEAD)
+        else:
+            self.send(HEAD)
+            self.send(first[len(HEAD):])
+
+    def step(self):
+        text = event(b"piece %d" % self.made) if self.body.get("plain") else completion({"content": f"tok{self.made} "}, self.body.get("model"))
+        self.times.append(self.send(self.pending + chunk(text)))
+        self.pending, self.made, self.left = b"", self.made + 1, self.left - 1
+        if not self.left:
+            self.finish()
+
+    def finish(self):
+        if self.body.get("stream_options", {}).get("include_usage"):
+            usage = {"prompt_tokens": 7, "total_tokens": 7 + 2 * self.made, "completion_tokens": 2 * self.made}
+            self.send(chunk(event({"id": "c-1", "object": "chat.completion.chunk", "choices": [], "usage": usage})))
+        self.send(chunk(event(b"[DONE]")) + b"0\r\n\r\n")
+        log.write(json.dumps({"path": self.path, "client": self.client, "times": self.times, "model": self.body.get("model")}) + "\n")
+        self.done.set()
+
+
+async def batches():
+    while True:
+        await asyncio.sleep(STEP_S)
+        for stream in list(running):
+            stream.step()
+            if not stream.left:
+                running.remove(stream)
+
+
+async def serve(reader, writer):
+    try:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            method, target, _ = head.split(None, 2)
+            fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
+            body = json.loads(await reader.readexactly(int(fields[b"content-length"]))) if b"content-length" in fields else {}
+            url = urlsplit(target.decode())
+            if method == b"GET":
+                body = {"stream": True, "max_tokens": int(parse_qs(url.query).get("n", ["16"])[0])}
+            if not body.get("stream"):
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+                continue
+            stream = Stream(writer, url.path, body)
+            stream.start()
+            running.append(stream)
+            await stream.done.wait()
+    except asyncio.IncompleteReadError:
+        pass
+    writer.close()
+
+
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
+    print("port", server.sockets[0].getsockname()[1], flush=True)
+    await batches()
+
+
+asyncio.run(main())
