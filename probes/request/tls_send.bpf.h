@@ -44,7 +44,7 @@ __noinline int tls_confirm(__u64 number, __u64 ssl, __u64 bytes)
     struct tls_stream *s = ssl ? tls_stream_bind(c, k, ssl) : tls_stream_of(k);
     if (!s || s->socket != c->r.socket || (!ssl && s->sent >= s->produced))
         return 0;
-    const int confirmed = s->bytes_in && c->active && c->replied ? TLS_IS_NEXT : TLS_IS_TEXT;
+    const int confirmed = ssl && s->bytes_in && c->active && c->replied ? TLS_IS_NEXT : TLS_IS_TEXT;
     s->sent += bytes;
     if (s->sent > s->produced)
         s->sent = s->produced;
@@ -97,12 +97,19 @@ static __always_inline __u32 tls_buffered_text(const struct tls_stream *s, struc
     return s->written;
 }
 
+/* Whether the text in the memory BIO goes out with this send: its record was recognized, or all that was written is
+ * sent by now. Records of a few bytes are not recognized. */
+static __always_inline bool tls_buffered_is_sent(const struct tls_stream *s, __u64 how)
+{
+    return !(how & TLS_NESTED) && (how & TLS_BEGINS_RECORD || s->sent >= s->produced);
+}
+
 static __always_inline void tls_text_taken(struct tls_stream *s, __u64 how)
 {
     struct tls_call *t = how & TLS_NESTED ? tls_call_of_syscall(bpf_get_current_pid_tgid()) : NULL;
-    if (t)
-        t->sends++;
-    if (!(how & TLS_BEGINS_RECORD))
+    if (t && !t->sends++)
+        t->is_repeated = s->text_is_sent;
+    if (!tls_buffered_is_sent(s, how))
         return;
     s->written = 0;
     s->head_bytes = 0;
@@ -121,7 +128,7 @@ __noinline int tls_take_reply(__u64 number, __u64 how, __u64 now)
         return 0;
     if (how & TLS_NESTED)
         bytes = tls_nested_text(s, &text);
-    else if (how & TLS_BEGINS_RECORD)
+    else if (tls_buffered_is_sent(s, how))
         bytes = tls_buffered_text(s, &text);
     const __u64 id = bpf_get_current_pid_tgid();
     const bool is_reply = c->active && (!c->replied || c->r.status != 101);
@@ -179,7 +186,8 @@ static __always_inline void tls_take_confirmed(struct request_connection *c, __u
         return;
     if (confirmed == TLS_IS_NEXT)
         publish_last(c, now);
-    tls_take_request(c->number, how);
+    if (how & (TLS_NESTED | TLS_BEGINS_RECORD)) /* else more of a record that has begun */
+        tls_take_request(c->number, how);
     int taken = tls_take_reply(c->number, how, now);
     if (taken == TLS_IS_PIPELINED) {
         publish(c->number, now, true);
