@@ -226,6 +226,7 @@ enum {
     REQUEST_TIMER_RECORD, /* for the flight recorder, of sends and receives */
     REQUEST_TIMER_READY,
     REQUEST_TIMER_FLUSH,
+    REQUEST_TIMER_TLS, /* at uprobes */
     REQUEST_TIMERS
 };
 _Static_assert(REQUEST_TIMERS <= RUN_TIMER_PLACES, "a place a timer");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "probes/common/preemption.bpf.h"
+#include "probes/common/run_timer.bpf.h"
 #include "probes/request/request_http.bpf.h"
 #include "probes/request/tls_records.bpf.h"
 #include "probes/request/tls_state.bpf.h"
@@ -66,7 +67,7 @@ static __always_inline void tls_take_read(struct tls_stream *s, __u64 id, __u64 
     if (s->bytes_in && is_reply(s->head, s->head_bytes)) /* and it was replied to */
         tls_drop_text(s);
     if (!s->bytes_in) {
-        s->read_ns = bpf_ktime_get_ns();
+        s->read_ns = s->next_arrival_ns ? s->next_received_ns : bpf_ktime_get_ns();
         s->reader = id;
         s->arrival_ns = s->next_arrival_ns;
         s->received_ns = s->next_received_ns;
@@ -138,7 +139,7 @@ static __always_inline void tls_end_call(const struct user_registers *r)
     const __u64 ssl = t->ssl, bytes = tls_call_bytes(t, TLS_RESULT(r));
     const bool is_sent = t->is_write && t->sends;
     t->ssl = 0;
-    if (!bytes && !is_sent)
+    if (is_sent ? bytes && !t->is_repeated : !bytes) /* what is known of the object stays as it is */
         return;
     struct tls_stream *s = tls_stream_make(ssl);
     if (!s) {
@@ -159,7 +160,9 @@ SEC("uprobe")
 int tls_read(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_begin_call(r, false, false);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -168,7 +171,9 @@ SEC("uprobe")
 int tls_read_ex(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_begin_call(r, false, true);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -177,7 +182,9 @@ SEC("uprobe")
 int tls_write(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_begin_call(r, true, false);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -186,7 +193,9 @@ SEC("uprobe")
 int tls_write_ex(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_begin_call(r, true, true);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -195,7 +204,9 @@ SEC("uretprobe")
 int tls_return(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_end_call(r);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -205,6 +216,7 @@ SEC("uprobe")
 int tls_free(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     const struct tls_stream_name name = tls_name(TLS_ARGUMENT_0(r));
     struct tls_stream *s = bpf_map_lookup_elem(&tls_streams, &name);
     if (s && s->socket && s->bytes_in) {
@@ -213,6 +225,7 @@ int tls_free(struct user_registers *r)
         tls_drop_text(s);
         bpf_map_delete_elem(&tls_streams, &name);
     }
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -222,6 +235,7 @@ SEC("uprobe")
 int tls_bio_write(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     const struct tls_call *t = tls_call_current(bpf_get_current_pid_tgid());
     const __u32 bytes = TLS_ARGUMENT_2(r);
     struct tls_stream *s = NULL;
@@ -234,6 +248,7 @@ int tls_bio_write(struct user_registers *r)
         if (hash)
             bpf_map_update_elem(&tls_records, &hash, &name, BPF_ANY);
     }
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -272,7 +287,9 @@ SEC("uprobe")
 int tls_go_read(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_begin_go(r, false);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -281,7 +298,9 @@ SEC("uprobe")
 int tls_go_write(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_begin_go(r, true);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }
@@ -306,7 +325,9 @@ SEC("uprobe")
 int tls_go_text(struct user_registers *r)
 {
     preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
     tls_take_go_text(r);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
 }

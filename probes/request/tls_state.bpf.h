@@ -28,7 +28,8 @@ struct tls_call {
     __u64 size_at;         /* where the call puts how many bytes it took; 0: it returns that */
     __u32 sends;           /* on sockets, meanwhile */
     bool is_write;
-    bool is_go; /* of a goroutine: its end is not seen */
+    bool is_repeated; /* an earlier try of the same write has sent the text */
+    bool is_go;       /* of a goroutine: its end is not seen */
 };
 
 struct {

@@ -140,7 +140,7 @@ static struct function_code function_at(const struct elf_file *f, uint64_t addre
 static void add_site(const struct elf_file *f, struct tls_sites *s, enum tls_site_kind kind, uint64_t address)
 {
     uint64_t offset;
-    if (s->count < TLS_SITES_MAX && elf_offset_from_vaddr(f, address, &offset) == 0)
+    if (s->count < TLS_SITES_MAX && elf_offset_from_vaddr(f, address, &offset) == 0 && offset < elf_size(f))
         s->all[s->count++] = (struct tls_site){kind, offset};
 }
 

@@ -5,11 +5,12 @@
 
 #include <string.h>
 
-#define ESCAPE   0x0f
-#define REX_W    8
-#define SI_DI    0xc0 /* the registers 6 and 7, */
-#define DX_CX    0x06 /* and 1 and 2, as bits */
-#define PREFIXES 4
+#define ESCAPE    0x0f
+#define REX_W     8
+#define SI_DI     0xc0 /* the registers 6 and 7, */
+#define DX_CX     0x06 /* and 1 and 2, as bits */
+#define PREFIXES  4
+#define BYTES_MAX 15
 
 /* How far an instruction has been read. */
 struct reader {
@@ -19,9 +20,10 @@ struct reader {
     bool is_short; /* has the prefix 0x66: immediates have 16 bits instead of 32 */
 };
 
+/* No instruction is longer than `BYTES_MAX`. */
 static bool has(const struct reader *r, size_t bytes)
 {
-    return r->at + bytes <= r->size;
+    return r->at + bytes <= r->size && r->at + bytes <= BYTES_MAX;
 }
 
 /* False: too many, or the code ends. */

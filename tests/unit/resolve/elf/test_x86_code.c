@@ -81,11 +81,18 @@ static void test_single_stepped_instructions(void **state)
 static void test_unknown_instructions_are_refused(void **state)
 {
     static const uint8_t all[][8] = {
-        {0xc5, 0xf8, 0x77}, {0x62}, {0x0f, 0x38, 0xf0}, {0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90}};
+        {0xc5, 0xf8, 0x77},
+        {0x62},
+        {0x0f, 0x38, 0xf0},
+        {0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90},
+    };
     struct x86_instruction i;
     (void)state;
     for (size_t n = 0; n < sizeof(all) / sizeof(all[0]); n++)
         assert_false(x86_decode(all[n], sizeof(all[n]), ADDRESS, &i));
+    /* Longer than any instruction: lock movl $0,disp(,%rax) with more prefixes. */
+    static const uint8_t longest[16] = {0x2e, 0x3e, 0x64, 0x65, 0xf0, 0x48, 0xc7, 0x04, 0x05};
+    assert_false(x86_decode(longest, sizeof(longest), ADDRESS, &i));
 }
 
 int main(void)

@@ -399,6 +399,49 @@ static void test_unreadable_file_is_found_later(void **state)
 
 #define with_fixture(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+static size_t inspected;
+
+static bool is_this_program(const char *path)
+{
+    return strstr(path, program_invocation_short_name) != NULL;
+}
+
+static bool is_with_symbols(void *context, const struct elf_file *f)
+{
+    (void)context;
+    inspected++;
+    return elf_section(f, ".symtab") != NULL;
+}
+
+static int on_selected(void *context, const struct usdt_provider_file *file, void **ret)
+{
+    struct fixture *f = context;
+    assert_true(file->fd >= 0 && !file->probes);
+    f->appeared++;
+    *ret = f;
+    return 0;
+}
+
+/* This program, and none of its libraries. */
+static void test_files_are_selected_by_path_and_contents(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    const struct usdt_providers_options options = {.processes = f->processes,
+                                                   .is_candidate = is_this_program,
+                                                   .is_wanted = is_with_symbols,
+                                                   .context = f,
+                                                   .appeared = on_selected,
+                                                   .gone = on_gone,
+                                                   .unmapped = unmapped};
+    usdt_providers_free(f->providers);
+    assert_int_equal(usdt_providers_new(&options, &f->providers), 0);
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    usdt_providers_turn(f->providers, UINT64_C(10000000000));
+    assert_int_equal(f->appeared, 1);
+    assert_int_equal(inspected, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +454,7 @@ int main(void)
         with_fixture(test_lookalike_does_not_hide_the_provider),
         with_fixture(test_refused_file_is_offered_again),
         with_fixture(test_unreadable_file_is_found_later),
+        with_fixture(test_files_are_selected_by_path_and_contents),
         with_fixture(test_many_mappings_of_one_file), /* the last one: the mappings stay */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
