@@ -15,6 +15,8 @@
 #define HTTP2_PIECE    512
 #define HTTP2_FLUSH_AT 3584
 #define HTTP2_PARTS    1024
+#define HTTP2_AHEAD    256 /* bytes that are read at once: most frames are smaller */
+#define HTTP2_SHORT    64  /* a copy of at most so many bytes needs no call */
 
 struct http2_side {
     __u32 next_seq; /* TCP's count at the next byte */
@@ -56,6 +58,9 @@ struct http2_walk {
     struct syscall_registers registers; /* a copy, where they cannot be read directly */
     struct http2_frames record;
     __u8 beyond[HTTP2_PIECE];
+    __u64 ahead_base; /* address of what `ahead` has, */
+    __u32 ahead_size; /* and how many bytes; 0: none */
+    __u8 ahead[HTTP2_AHEAD + HTTP2_SHORT];
 };
 
 struct {
@@ -190,6 +195,42 @@ static __always_inline bool http2_take_head(struct http2_side *s, struct http2_w
     return true;
 }
 
+/* Whether `ahead` has the next `size` bytes; sets their place. */
+static __always_inline bool http2_is_ahead(const struct http2_walk *w, __u32 size, __u64 *ret_at)
+{
+    __u64 at = w->base - w->ahead_base;
+    *ret_at = table_index(at, HTTP2_AHEAD - 1);
+    return w->ahead_size && at < HTTP2_AHEAD && at + size <= w->ahead_size;
+}
+
+/* Reads the head of the next frame, which this part of the vector has as a whole. */
+static __always_inline bool http2_read_frame_head(struct http2_side *s, struct http2_walk *w)
+{
+    __u64 at;
+    if (!http2_is_ahead(w, HTTP2_HEAD_BYTES, &at)) {
+        __u64 size = at_most(w->part, HTTP2_AHEAD);
+        if (bpf_probe_read_user(w->ahead, size, (const void *)w->base) < 0)
+            return false;
+        w->ahead_base = w->base;
+        w->ahead_size = size;
+        at = 0;
+    }
+    __builtin_memcpy(s->head, &w->ahead[at], HTTP2_HEAD_BYTES);
+    return true;
+}
+
+/* Copies the next `n` bytes, at most HTTP2_PIECE, to the record. */
+static __always_inline bool http2_copy(struct http2_walk *w, __u32 n)
+{
+    __u64 used = table_index(w->used, 4095), at;
+    if (n <= HTTP2_SHORT && http2_is_ahead(w, n, &at))
+        __builtin_memcpy(&w->record.frames[used], &w->ahead[at], HTTP2_SHORT);
+    else if (n && bpf_probe_read_user(&w->record.frames[used], at_most(n, HTTP2_PIECE), (const void *)w->base) < 0)
+        return false;
+    w->used = used + n;
+    return true;
+}
+
 /* Goes on by one frame, or to the end of this part of the vector. Returns whether the walk has ended. */
 __noinline int http2_step(__u32 number, __u32 direction)
 {
@@ -208,13 +249,14 @@ __noinline int http2_step(__u32 number, __u32 direction)
         w->base = v.base;
         w->part = v.size < w->left ? v.size : w->left;
         w->left -= w->part;
+        w->ahead_size = 0;
         return 0;
     }
     if (!s->skip) {
         __u32 have = at_most(s->have, HTTP2_HEAD_BYTES - 1), n = 1;
         if (have == 0 && w->part >= HTTP2_HEAD_BYTES) {
             n = HTTP2_HEAD_BYTES;
-            if (bpf_probe_read_user(s->head, HTTP2_HEAD_BYTES, (const void *)w->base) < 0)
+            if (!http2_read_frame_head(s, w))
                 goto lost;
         } else if (bpf_probe_read_user(&s->head[have], 1, (const void *)w->base) < 0) {
             goto lost;
@@ -235,10 +277,8 @@ __noinline int http2_step(__u32 number, __u32 direction)
     __u32 n;
     if (s->keep) {
         n = at_most(s->keep < w->part ? s->keep : w->part, HTTP2_PIECE);
-        __u64 used = table_index(w->used, 4095);
-        if (n && bpf_probe_read_user(&w->record.frames[used], at_most(n, HTTP2_PIECE), (const void *)w->base) < 0)
+        if (!http2_copy(w, n))
             goto lost;
-        w->used = used + n;
         s->keep -= n;
     } else {
         n = s->skip < w->part ? s->skip : w->part;
@@ -305,7 +345,7 @@ __noinline int http2_find_bytes(__u32 bytes)
     if (!w)
         return 0;
     http2_syscall(w, &call);
-    w->used = w->part = w->left = w->vectors = 0;
+    w->used = w->part = w->left = w->vectors = w->ahead_size = 0;
     w->base = call.argument[1];
     switch (call.number) {
     case NR_read:
