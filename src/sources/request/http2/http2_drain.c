@@ -162,6 +162,7 @@ void http2_drain_losses(const struct http2_drain *d, struct losses *losses)
     losses->count[LOSS_RING_FULL] += d->batch_full;
     losses->count[LOSS_MAP_FULL] += l->streams + d->processes_lost;
     losses->count[LOSS_DECODE] += l->malformed;
+    losses->count[LOSS_REQUEST_UNMATCHED] += l->gaps;
     losses->count[LOSS_REQUEST_NOT_DETAILED] += d->not_detailed;
 }
 
