@@ -145,21 +145,30 @@ static void settle(struct request_metrics *m, uint64_t now_ns)
             request_series_settle(m->series, i, &m->exact[i]);
 }
 
-/* The service that counts the process, whose place is not known yet if it has just served its first request. */
-static int service_of(struct request_metrics *m, const struct request *request, uint32_t *ret)
+/* The place of the process; of several that had this ID, the latest. REQUEST_SOURCE_PROCESSES_MAX: it has none. */
+static uint32_t find_place(const struct request_metrics *m, uint32_t pid)
 {
-    for (int attempt = 0; attempt < 2; attempt++) {
-        for (uint32_t place = 0; place < REQUEST_SOURCE_PROCESSES_MAX; place++)
-            if (m->places[place].name && request_name_pid(m->places[place].name) == request->pid) {
-                *ret = m->places[place].service;
-                return 0;
-            }
-        for (uint32_t place = 0; attempt == 0 && place < REQUEST_SOURCE_PROCESSES_MAX; place++) {
-            struct request_process p;
-            (void)read_counters(m, place, &p);
+    uint32_t found = REQUEST_SOURCE_PROCESSES_MAX;
+    uint64_t latest = 0;
+    for (uint32_t place = 0; place < REQUEST_SOURCE_PROCESSES_MAX; place++) {
+        const uint64_t name = request_source_process_name(m->source, place);
+        if (name > latest && request_name_pid(name) == pid) {
+            latest = name;
+            found = place;
         }
     }
-    return request_series_service(m->series, request->service, ret);
+    return found;
+}
+
+/* The service that counts the process. */
+static int service_of(struct request_metrics *m, const struct request *request, uint32_t *ret)
+{
+    const uint32_t place = find_place(m, request->pid);
+    struct request_process p;
+    if (place == REQUEST_SOURCE_PROCESSES_MAX || !read_counters(m, place, &p))
+        return request_series_service(m->series, request->service, ret);
+    *ret = m->places[place].service;
+    return 0;
 }
 
 void request_metrics_record(struct request_metrics *m, const struct request *request)

@@ -210,12 +210,20 @@ static const struct source_level levels[] = {
     {0},
 };
 
+uint64_t request_source_process_name(void *request_source, uint32_t place)
+{
+    const struct request_source *s = request_source;
+    if (place >= REQUEST_PROCESSES_MAX)
+        return http2_drain_process_name(s->http2, place - REQUEST_PROCESSES_MAX);
+    return ((const volatile uint64_t *)s->bpf->bss->process_names)[place];
+}
+
 bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret)
 {
     struct request_source *s = request_source;
     if (place >= REQUEST_PROCESSES_MAX)
         return http2_drain_read_process(s->http2, place - REQUEST_PROCESSES_MAX, ret_name, ret);
-    *ret_name = ((const volatile uint64_t *)s->bpf->bss->process_names)[place];
+    *ret_name = request_source_process_name(s, place);
     return *ret_name && bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.processes), &place, ret) == 0;
 }
 

@@ -22,6 +22,8 @@ struct request_opaque;
 /* The counters of the process at this place (below REQUEST_SOURCE_PROCESSES_MAX): `*ret_name` is its
  * REQUEST_NAME_*, another one for each process. False: no process is counted there. */
 bool request_source_read_process(void *request_source, uint32_t place, uint64_t *ret_name, struct request_process *ret);
+/* The name of the process at this place, without its counters. 0: no process is counted there. */
+uint64_t request_source_process_name(void *request_source, uint32_t place);
 /* Resets the counters at this place, whose process has ended, and frees the place. */
 void request_source_forget_process(void *request_source, uint32_t place);
 /* The traffic counted at this place (below REQUEST_OPAQUE_MAX), and its name, which another port or program does not

@@ -49,6 +49,11 @@ static struct process *find_process(struct http2_drain *d, uint64_t name)
     return d->last = p;
 }
 
+uint64_t http2_drain_process_name(const struct http2_drain *d, uint32_t place)
+{
+    return d->processes[place] ? d->processes[place]->name : 0;
+}
+
 bool http2_drain_read_process(const struct http2_drain *d, uint32_t place, uint64_t *ret_name,
                               struct request_process *ret)
 {

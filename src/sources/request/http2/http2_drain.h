@@ -30,7 +30,8 @@ int http2_drain_poll_fd(const struct http2_drain *d);
 /* Takes all that is in the ring. Returns 0, or an error of libbpf. */
 int http2_drain_run(struct http2_drain *d, struct batch *batch);
 
-/* As request_source_read_process, for places below HTTP2_PROCESSES_MAX. */
+/* As request_source_process_name and request_source_read_process, for places below HTTP2_PROCESSES_MAX. */
+uint64_t http2_drain_process_name(const struct http2_drain *d, uint32_t place);
 bool http2_drain_read_process(const struct http2_drain *d, uint32_t place, uint64_t *ret_name,
                               struct request_process *ret);
 void http2_drain_forget_process(struct http2_drain *d, uint32_t place);
