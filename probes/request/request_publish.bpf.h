@@ -83,7 +83,8 @@ static __noinline int send_stream(struct request_connection *c, struct request_s
 {
     struct request_stream_record *s = bpf_ringbuf_reserve(&request_ring, sizeof(*s), 0);
     const struct request_record *r = &c->r;
-    const bool is_stream = stream_state(c) == STREAM_FOUND;
+    const bool is_stream = stream_state(c) == STREAM_FOUND,
+               is_unread = st->unread_sends || st->scan.place == STREAM_PLACE_LOST;
     if (!s) {
         lose(REQUEST_LOSS_RING_FULL);
         return 0;
@@ -107,7 +108,7 @@ static __noinline int send_stream(struct request_connection *c, struct request_s
         s->chunks = st->scan.chunks;
         s->tokens = st->scan.tokens;
         s->usage = st->scan.usage;
-        s->flags = REQUEST_STREAM_EVENTS | st->flags | (st->unread_sends ? REQUEST_STREAM_UNREAD : 0);
+        s->flags = REQUEST_STREAM_EVENTS | st->flags | (is_unread ? REQUEST_STREAM_UNREAD : 0);
     }
     s->flags |= has_ended ? REQUEST_STREAM_ENDED : 0;
     s->line_bytes = r->line_bytes;

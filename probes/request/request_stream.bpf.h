@@ -165,17 +165,33 @@ static __always_inline void stream_scan_send(struct request_stream *st, __u64 nu
     lose(REQUEST_LOSS_STREAM_UNREAD);
 }
 
-/* A later send of a reply: does it begin a stream, and where? */
-static __always_inline enum stream_beginning stream_beginning_of(__u64 address, __u64 parts, __u32 bytes)
+/* Reads the first bytes of a buffer or vector, up to STREAM_BEGINNING_BYTES of its first four parts: those of Node.js
+ * are the size of a chunk, CR LF, and the chunk. Returns how many. */
+static __always_inline __u32 stream_read_beginning(struct request_stream *st, __u64 address, __u64 parts, __u32 bytes)
 {
     struct stream_vector part = {.base = address, .size = bytes};
-    char text[STREAM_BEGINNING_BYTES] = {};
-    if (parts && bpf_probe_read_user(&part, sizeof(part), (const void *)address) < 0)
-        return STREAM_BEGINS_NOTHING;
-    const __u64 n = at_most(at_most(part.size, bytes), STREAM_BEGINNING_BYTES);
-    if (bpf_probe_read_user(text, n, (const void *)part.base) < 0)
-        return STREAM_BEGINS_NOTHING;
-    return stream_find_beginning(text, n);
+    __u64 n = 0;
+    for (__u32 i = 0; i < 4 && n < STREAM_BEGINNING_BYTES; i++) {
+        if (i >= parts && i > 0)
+            break;
+        if (parts && bpf_probe_read_user(&part, sizeof(part), (const void *)(address + i * sizeof(part))) < 0)
+            break;
+        const __u64 at = at_most(n, STREAM_BEGINNING_BYTES),
+                    size = at_most(at_most(part.size, bytes), STREAM_BEGINNING_BYTES);
+        if (bpf_probe_read_user(&st->piece[at], size, (const void *)part.base) < 0)
+            break;
+        n += size;
+        bytes -= size;
+    }
+    return at_most(n, STREAM_BEGINNING_BYTES);
+}
+
+/* A later send of a reply: does it begin a stream, and where? */
+static __always_inline enum stream_beginning stream_beginning_of(struct request_stream *st, __u64 address, __u64 parts,
+                                                                 __u32 bytes)
+{
+    const __u32 n = stream_read_beginning(st, address, parts, bytes);
+    return stream_find_beginning((const char *)st->piece, n);
 }
 
 static __always_inline void stream_begin(struct request_connection *c, struct request_stream *st, __u8 place,
@@ -208,7 +224,7 @@ static __always_inline bool stream_open(struct request_connection *c, struct req
         set_stream_state(c, STREAM_IN_HEAD);
         return true;
     }
-    const enum stream_beginning beginning = stream_beginning_of(address, parts, bytes);
+    const enum stream_beginning beginning = stream_beginning_of(st, address, parts, bytes);
     if (state == STREAM_IN_SIZE) {
         set_stream_state(c, beginning == STREAM_BEGINS_EVENT ? STREAM_FOUND : STREAM_NONE);
         return beginning == STREAM_BEGINS_EVENT;
