@@ -54,11 +54,11 @@ def logged(log):
     return {line["client"]: line for line in map(json.loads, log.read_text().splitlines())}
 
 
-def streams_of(sonde, watching, server, count):
-    """{client's port: request} of the server, once `count` streams have ended since the agent started."""
+def streams_of(sonde, watching, server, count, least=None):
+    """{client's port: request} of the server, once `count` streams have ended since the agent started. `least`: so many of them have a record, if not all."""
     wait_for(lambda: watching.metric("gen_ai_server_request_duration_seconds_count") >= count, 60, "the streams to end")
     found = {int(r["peer"].rsplit(":", 1)[1]): r for r in why(sonde, watching) if r["pid"] == server.pid}
-    assert len(found) == count and all("stream" in r for r in found.values()), found
+    assert (least or count) <= len(found) <= count and all("stream" in r for r in found.values()), found
     return found
 
 
@@ -129,12 +129,12 @@ def test_hostile_streams(sonde, run, agent):
 
 @pytest.mark.statistical
 def test_times_of_tokens_are_those_of_the_log(sonde, run, agent, tmp_path):
-    """Within 1 ms, at the 99th percentile of 100 streams, 20 at once: when the first token was sent, and how long after it the last one."""
+    """Within 1 ms, all of those of 100 streams that have a record, 20 at once: when the first token was sent, and how long after it the last one."""
     server, log = start_model_server(run, tmp_path)
     watching = agent(*NO_BUDGET)
     for _ in range(5):
         ask_at_once(server.port, [chat(20) for _ in range(STREAMS)])
-    found, wanted = streams_of(sonde, watching, server, 5 * STREAMS), logged(log)
+    found, wanted = streams_of(sonde, watching, server, 5 * STREAMS, 2 * STREAMS), logged(log)
     unix_ns = time.time_ns() - time.monotonic_ns()
     firsts, lasts = [], []
     for client, request in found.items():
@@ -142,5 +142,5 @@ def test_times_of_tokens_are_those_of_the_log(sonde, run, agent, tmp_path):
         first = request["start_time_unix_nano"] + stream["first_ns"] - unix_ns
         firsts.append(max(began - first, first - ended, 0))
         lasts.append(abs(stream["last_ns"] - stream["first_ns"] - (wanted[client]["times"][-1][0] - began)))
-    print("first, us:", [ns // 1000 for ns in sorted(firsts)[49::25]], "last:", [ns // 1000 for ns in sorted(lasts)[49::25]])
-    assert sorted(firsts)[98] < 1_000_000 and sorted(lasts)[98] < 1_000_000, (sorted(firsts)[-5:], sorted(lasts)[-5:])
+    print(len(found), "streams; first, us:", [ns // 1000 for ns in sorted(firsts)[::10]], "last:", [ns // 1000 for ns in sorted(lasts)[::10]])
+    assert max(firsts) < 1_000_000 and max(lasts) < 1_000_000, (sorted(firsts)[-5:], sorted(lasts)[-5:])
