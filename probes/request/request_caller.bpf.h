@@ -55,6 +55,7 @@ static __always_inline bool is_traceparent(const char *line)
 /* Returns the offset of the header's value within the first `size` bytes; 0: the header is not there. */
 static __always_inline __u32 find_value(const char *bytes, __u32 size)
 {
+    asm volatile("" : "+r"(size)); /* the verifiers of old kernels need the loop's own bound, too */
     for (__u32 i = 0; i < CALLER_BYTES; i += 8) {
         if (i + NAME_BYTES + REQUEST_TRACEPARENT_BYTES > size)
             return 0;

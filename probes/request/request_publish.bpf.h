@@ -10,8 +10,9 @@
 #include "probes/request/request_stream.bpf.h"
 #include "probes/request/request_threads.bpf.h"
 
-/* The number of bounds that `ns` exceeds. Without a branch: each would double what the verifier has to look at. */
-static __always_inline __u64 duration_bucket(__u64 ns)
+/* The number of bounds that `ns` exceeds. Without a branch: each would double what the verifier has to look at. A
+ * function: inlined twice, its bounds would be kept on the stack, of which there is no more (link_record). */
+static __noinline __u64 duration_bucket(__u64 ns)
 {
     __u64 v = at_most(ns, 1ULL << 62), bucket = 0;
 #define ADD_IF_ABOVE(bound) bucket += ((bound)-v) >> 63;
