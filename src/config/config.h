@@ -24,6 +24,7 @@ struct config {
     char page_allowed_hosts[512];
     char otlp_profiles_endpoint[1024], otlp_metrics_endpoint[1024], otlp_traces_endpoint[1024]; /* "": no export */
     char otlp_headers[4096];                                                        /* "name=value,...", secrets */
+    char otlp_resource_attributes[1024];                                            /* a valid attribute_list */
     char otlp_certificate[512], otlp_client_certificate[512], otlp_client_key[512]; /* paths */
     char otlp_protocol[16], otlp_compression[8], otlp_timestamp_resolution[8];
     bool otlp_system_names;

@@ -154,10 +154,25 @@ static void apply(struct config *c, const struct otlp_settings *s, char *error)
         config_drop_inherited(c);
 }
 
+/* Of this node; as for OpenTelemetry's SDKs, OTEL_SERVICE_NAME takes precedence over service.name. */
+static void apply_resource(struct config *c, char *error)
+{
+    const char *attributes = getenv("OTEL_RESOURCE_ATTRIBUTES"), *name = getenv("OTEL_SERVICE_NAME");
+    const bool has_name = name && *name && !strpbrk(name, ",%");
+    char list[sizeof(c->otlp_resource_attributes)], message[CONFIG_ERROR_BYTES];
+    const int bytes = snprintf(list, sizeof(list), "%s%s%s%s", has_name ? "service.name=" : "", has_name ? name : "",
+                               has_name && attributes && *attributes ? "," : "", attributes ? attributes : "");
+    if (bytes < (int)sizeof(list) &&
+        config_set_value(c, "OTEL_RESOURCE_ATTRIBUTES", "otlp.resource_attributes", list, message) == 0)
+        return;
+    snprintf(error, CONFIG_ERROR_BYTES, "OTEL_RESOURCE_ATTRIBUTES: not a list of at most 16 name=value");
+}
+
 void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES])
 {
     struct otlp_settings s;
     error[0] = '\0';
+    apply_resource(c, error);
     if (otlp_settings_read(&s, OTLP_SIGNAL_PROFILES) < 0)
         snprintf(error, CONFIG_ERROR_BYTES, "OTEL_EXPORTER_OTLP_...: out of memory");
     else

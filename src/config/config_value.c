@@ -4,6 +4,7 @@
 #include "base/address.h"
 #include "base/host_name.h"
 #include "base/units.h"
+#include "model/attribute_list.h"
 #include "otlp/settings.h"
 #include "otlp/transport.h"
 #include "resolve/process/pods.h"
@@ -112,7 +113,7 @@ bool config_value_is_text(const struct setting *k)
 {
     return k->type == SETTING_ADDRESS || k->type == SETTING_SOCKET || k->type == SETTING_HOSTS ||
            k->type == SETTING_SAMPLING_RULES || k->type == SETTING_URL || k->type == SETTING_TEXT ||
-           k->type == SETTING_SECRET || k->type == SETTING_LABELS;
+           k->type == SETTING_SECRET || k->type == SETTING_LABELS || k->type == SETTING_ATTRIBUTES;
 }
 
 bool config_value_set(const struct setting *k, void *field, const char *value)
@@ -142,6 +143,9 @@ bool config_value_set(const struct setting *k, void *field, const char *value)
     case SETTING_SECRET:
     case SETTING_SAMPLING_RULES:
     case SETTING_LABELS:
+    case SETTING_ATTRIBUTES:
+        if (k->type == SETTING_ATTRIBUTES && !attribute_list_is_valid(value))
+            return false;
         if (k->type == SETTING_LABELS && !pods_check_keys(value))
             return false;
         if (k->type == SETTING_URL && value[0] && !is_url(value))
@@ -209,6 +213,7 @@ bool config_value_print(const struct setting *k, const void *field, char *ret, s
     case SETTING_TEXT:
     case SETTING_SAMPLING_RULES:
     case SETTING_LABELS:
+    case SETTING_ATTRIBUTES:
         snprintf(ret, size, "%s", (const char *)field);
         break;
     case SETTING_URL:

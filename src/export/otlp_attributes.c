@@ -4,6 +4,7 @@
 #include "base/hex.h"
 #include "base/protobuf.h"
 #include "lib/otlp/fields.h"
+#include "model/attribute_list.h"
 
 #include <string.h>
 
@@ -49,6 +50,30 @@ void otlp_put_text(struct buf *out, uint32_t field, const char *text, struct otl
 {
     buf_put_utf8(&scratch->text, text);
     protobuf_put_message(out, field, &scratch->text);
+}
+
+/* Whether the name is in the list before `end`. */
+static bool has_name_before(const char *list, const char *end, const char *name)
+{
+    char other[ATTRIBUTE_LIST_NAME_BYTES], value[ATTRIBUTE_LIST_VALUE_BYTES];
+    while (list < end && attribute_list_next(&list, other, value))
+        if (strcmp(other, name) == 0)
+            return true;
+    return false;
+}
+
+bool otlp_attribute_list_has(const char *list, const char *name)
+{
+    return has_name_before(list, list + strlen(list), name);
+}
+
+void otlp_put_attribute_list(struct buf *out, uint32_t field, const char *list, bool without_service,
+                             struct otlp_scratch *scratch)
+{
+    char name[ATTRIBUTE_LIST_NAME_BYTES], value[ATTRIBUTE_LIST_VALUE_BYTES];
+    for (const char *at = list, *pair = at; attribute_list_next(&at, name, value); pair = at)
+        if (!has_name_before(list, pair, name) && !(without_service && strncmp(name, "service.", 8) == 0))
+            otlp_put_attribute(out, field, name, value, 0, scratch);
 }
 
 void otlp_put_scope(struct buf *out, uint32_t field, struct otlp_scratch *scratch)

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Buffers for messages within messages; empty between calls. Initially zeroed. */
@@ -23,6 +24,12 @@ void otlp_put_attribute(struct buf *out, uint32_t field, const char *key, const 
 void otlp_put_true(struct buf *out, uint32_t field, const char *key, struct otlp_scratch *scratch);
 /* Appends a string field, converted to valid UTF-8. */
 void otlp_put_text(struct buf *out, uint32_t field, const char *text, struct otlp_scratch *scratch);
+/* Appends the pairs of a valid attribute_list as this field, the first of those of one name; without service.* where
+ * `without_service`: they describe another service. */
+void otlp_put_attribute_list(struct buf *out, uint32_t field, const char *list, bool without_service,
+                             struct otlp_scratch *scratch);
+/* Whether a valid attribute_list has this name. */
+bool otlp_attribute_list_has(const char *list, const char *name);
 /* Appends the InstrumentationScope as this field. */
 void otlp_put_scope(struct buf *out, uint32_t field, struct otlp_scratch *scratch);
 /* Appends a trace ID or span ID as this field; `hex` has an even number of hexadecimal digits, at most 32. */

@@ -15,6 +15,7 @@ struct otlp_metrics_options {
     size_t packet_max_bytes;  /* before compression */
     size_t packet_max_points; /* at least 1 */
     const char *host_name;    /* host.name and service.instance.id of the resource */
+    const char *attributes;   /* further ones of this node: a valid attribute_list */
     uint64_t time_ns;         /* of all points, CLOCK_MONOTONIC, as of `starts` */
     uint64_t unix_offset_ns;  /* Unix time of a time of that clock, minus this time */
 };

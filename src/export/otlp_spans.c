@@ -265,6 +265,7 @@ static void begin_resource(struct writer *w, const struct request *r)
         if (attributes[i].text[0])
             otlp_put_attribute(&w->resource, RESOURCE_ATTRIBUTES, attributes[i].key, attributes[i].text, 0,
                                &w->scratch);
+    otlp_put_attribute_list(&w->resource, RESOURCE_ATTRIBUTES, w->o->attributes, true, &w->scratch);
 }
 
 /* Upper bound of the packet's size with the span that was just encoded. */

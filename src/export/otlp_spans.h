@@ -11,6 +11,7 @@
 struct otlp_spans_options {
     size_t packet_max_bytes; /* before compression */
     const char *host_name;
+    const char *attributes; /* of this node, for all resources: a valid attribute_list; service.* is left out */
 };
 
 struct otlp_spans_packet {

@@ -17,7 +17,8 @@ enum setting_type {
     SETTING_TEXT,
     SETTING_SECRET,
     SETTING_SAMPLING_RULES,
-    SETTING_LABELS
+    SETTING_LABELS,
+    SETTING_ATTRIBUTES
 };
 
 struct setting {

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 
 #define PACKET_BYTES    ((size_t)1 << 20)
@@ -31,6 +32,7 @@ struct metrics_export {
     struct packet_sender *sender;
     struct series_starts *starts;
     struct utsname uts;
+    char attributes[sizeof(((struct config *)0)->otlp_resource_attributes)];
     uint64_t unix_offset_ns; /* see struct otlp_metrics_options */
     uint64_t packet_points;  /* points of the current collection in packets so far, delivered or dropped */
     bool is_unreachable;     /* the current collection could not be delivered */
@@ -85,6 +87,7 @@ static void send_set(struct metrics_export *e, const struct metric_set *set, uin
     const struct otlp_metrics_options options = {.packet_max_bytes = PACKET_BYTES,
                                                  .packet_max_points = PACKET_POINTS,
                                                  .host_name = e->uts.nodename,
+                                                 .attributes = e->attributes,
                                                  .time_ns = time_ns,
                                                  .unix_offset_ns = e->unix_offset_ns};
     const struct otlp_metrics_sink sink = {e, send_packet};
@@ -147,6 +150,7 @@ int metrics_export_new(const struct config *config, const struct metrics_source 
     export_end_init(&e->end);
     e->io = io ? *io : export_io_system(&e->end);
     uname(&e->uts);
+    memcpy(e->attributes, config->otlp_resource_attributes, sizeof(e->attributes));
     const struct packet_sender_options options = {.config = config,
                                                   .signal = OTLP_SIGNAL_METRICS,
                                                   .give_up_ns = e->interval_ns,

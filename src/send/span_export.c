@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 
 #define PACKET_BYTES ((size_t)512 << 10)
@@ -23,6 +24,7 @@ struct span_export {
     struct packet_sender *sender;
     struct spans_export_stats stats;
     struct utsname uts;
+    char attributes[sizeof(((struct config *)0)->otlp_resource_attributes)];
     uint64_t packet_spans; /* of the requests being sent, in packets so far, delivered or dropped */
     pthread_t thread;
     bool has_thread;
@@ -81,7 +83,8 @@ static void send_packet(void *context, const struct otlp_spans_packet *packet)
 
 static void send_requests(struct span_export *e, struct request *const *requests, size_t count)
 {
-    const struct otlp_spans_options options = {.packet_max_bytes = PACKET_BYTES, .host_name = e->uts.nodename};
+    const struct otlp_spans_options options = {
+        .packet_max_bytes = PACKET_BYTES, .host_name = e->uts.nodename, .attributes = e->attributes};
     uint64_t too_large = 0;
     e->packet_spans = 0;
     int r = otlp_spans_write(requests, count, &options, &(struct otlp_spans_sink){e, send_packet}, &too_large);
@@ -136,6 +139,7 @@ int span_export_new(const struct config *config, const struct memory_plan *memor
     if (!e)
         return -ENOMEM;
     uname(&e->uts);
+    memcpy(e->attributes, config->otlp_resource_attributes, sizeof(e->attributes));
     int r = span_queue_new(memory->bytes[MEMORY_SPAN_QUEUE], &e->queue);
     if (r == 0)
         r = open_sender(e, config, io);

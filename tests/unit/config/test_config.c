@@ -373,6 +373,28 @@ static void test_endpoints_of_all_signals_from_environment(void **state)
     assert_string_equal(c.otlp_profiles_endpoint, "");
 }
 
+static void test_resource_from_environment(void **state)
+{
+    struct config c;
+    char error[CONFIG_ERROR_BYTES];
+    (void)state;
+    clearenv();
+    setenv("OTEL_RESOURCE_ATTRIBUTES", "team=a%20b,service.name=x", 1);
+    setenv("OTEL_SERVICE_NAME", "agents", 1);
+    config_defaults(&c);
+    config_environment(&c, error);
+    assert_string_equal(error, "");
+    assert_string_equal(c.otlp_resource_attributes, "service.name=agents,team=a%20b,service.name=x");
+    assert_int_equal(config_set(&c, "otlp.resource_attributes=team=file", error), 0);
+    assert_string_equal(c.otlp_resource_attributes, "team=file");
+    assert_int_equal(config_set(&c, "otlp.resource_attributes=team", error), -EINVAL);
+    setenv("OTEL_RESOURCE_ATTRIBUTES", "team", 1);
+    config_defaults(&c);
+    config_environment(&c, error);
+    assert_non_null(strstr(error, "OTEL_RESOURCE_ATTRIBUTES: "));
+    assert_string_equal(c.otlp_resource_attributes, "");
+}
+
 /* One set of headers serves all signals: a signal with its own is left out. */
 static void test_signal_with_headers_of_its_own_is_not_exported(void **state)
 {
@@ -523,6 +545,7 @@ int main(void)
         cmocka_unit_test(test_unknown_key_error_lists_known_keys),
         cmocka_unit_test(test_endpoint_from_environment),
         cmocka_unit_test(test_endpoints_of_all_signals_from_environment),
+        cmocka_unit_test(test_resource_from_environment),
         cmocka_unit_test(test_signal_with_headers_of_its_own_is_not_exported),
         cmocka_unit_test(test_headers_are_not_sent_to_another_endpoint),
         cmocka_unit_test(test_invalid_environment_is_an_error),

@@ -187,7 +187,7 @@ static void test_allocation_failures_while_writing_metrics_packets(void **state)
 {
     (void)state;
     const struct otlp_metrics_options options = {
-        .packet_max_bytes = 2048, .packet_max_points = 100, .host_name = "node", .time_ns = 7};
+        .packet_max_bytes = 2048, .packet_max_points = 100, .host_name = "node", .attributes = "", .time_ns = 7};
     enum { POINTS = 600 };
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     assert_int_equal(metric_set_new(&set), 0);

@@ -17,6 +17,7 @@
 #define OFFSET 1000000
 
 static struct read_points points;
+static const char *own_attributes = "";
 
 static void take_packet(void *context, const struct otlp_metrics_packet *packet)
 {
@@ -33,6 +34,7 @@ static uint64_t write_set(const struct metric_set *set, struct series_starts *st
     const struct otlp_metrics_options options = {.packet_max_bytes = max_bytes,
                                                  .packet_max_points = max_points,
                                                  .host_name = "node",
+                                                 .attributes = own_attributes,
                                                  .time_ns = time_ns,
                                                  .unix_offset_ns = OFFSET};
     uint64_t too_large = 0;
@@ -100,6 +102,26 @@ static void test_metrics_of_the_conventions(void **state)
             assert_string_equal(points.point[i].exemplars, i == 1 ? "0001020304050607@7," : "");
         }
     }
+}
+
+static void test_attributes_of_the_node(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    _cleanup_(series_starts_freep) struct series_starts *starts = new_starts();
+    own_attributes = "service.name=agent,team=a%20b,team=c";
+    metric_add(set, "own", METRIC_GAUGE, "", "", 1, METRIC_NO_LABELS);
+    write_set(set, starts, 100, 1 << 20, 10);
+    assert_non_null(strstr(points.resource, "service.name=agent,team=a b,"));
+    assert_null(strstr(points.resource, "sonde") == points.resource ? points.resource : NULL);
+    assert_null(strstr(points.resource, "team=c"));
+    metric_add_histogram(set, "http_server_request_duration_seconds", "seconds", "", NULL, (uint64_t[]){1}, 0, 9,
+                         METRIC_LABELS({"service_name", "web"}));
+    write_set(set, starts, 200, 1 << 20, 10);
+    assert_non_null(strstr(points.resource, "service.name=web,"));
+    assert_null(strstr(points.resource, "agent"));
+    assert_non_null(strstr(points.resource, "team=a b,"));
+    own_attributes = "";
 }
 
 static void test_types_and_units(void **state)
@@ -371,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics_of_the_conventions),
+        cmocka_unit_test(test_attributes_of_the_node),
         cmocka_unit_test(test_types_and_units),
         cmocka_unit_test(test_numbers_are_exact),
         cmocka_unit_test(test_saturated_histogram_is_consistent),

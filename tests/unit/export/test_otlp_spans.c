@@ -145,6 +145,7 @@ static void take_packet(void *context, const struct otlp_spans_packet *packet)
                 if (f.number == RESOURCE_SPANS_RESOURCE)
                     read_pair(inner.inside, resource, sizeof(resource));
                 else if (inner.number == SCOPE_SPANS_SPANS) {
+                    assert_true(!resource[0] || !strstr(resource, "=no;"));
                     service = resource + strlen("service.name=");
                     service[strcspn(service, ";")] = '\0';
                     read_span(inner.inside, service);
@@ -156,7 +157,8 @@ static void take_packet(void *context, const struct otlp_spans_packet *packet)
 
 static uint64_t write_spans(struct request *const *requests, size_t count, size_t max_bytes)
 {
-    const struct otlp_spans_options options = {.packet_max_bytes = max_bytes, .host_name = "node"};
+    const struct otlp_spans_options options = {
+        .packet_max_bytes = max_bytes, .host_name = "node", .attributes = "team=t,service.name=no"};
     uint64_t too_large = 0;
     memset(&read_back, 0, sizeof(read_back));
     assert_int_equal(
