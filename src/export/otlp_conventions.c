@@ -13,6 +13,9 @@ struct name {
 static const struct name metrics[] = {
     {"http_server_request_duration_seconds", "http.server.request.duration", false},
     {"rpc_server_call_duration_seconds", "rpc.server.call.duration", false},
+    {"gen_ai_server_request_duration_seconds", "gen_ai.server.request.duration", false},
+    {"gen_ai_server_time_to_first_token_seconds", "gen_ai.server.time_to_first_token", false},
+    {"gen_ai_server_time_per_output_token_seconds", "gen_ai.server.time_per_output_token", false},
 };
 
 static const struct name attributes[] = {
@@ -20,6 +23,9 @@ static const struct name attributes[] = {
     {"http_route", "http.route", false},
     {"http_response_status_code", "http.response.status_code", true},
     {"url_scheme", "url.scheme", false},
+    {"gen_ai_operation_name", "gen_ai.operation.name", false},
+    {"gen_ai_provider_name", "gen_ai.provider.name", false},
+    {"gen_ai_request_model", "gen_ai.request.model", false},
     {"rpc_system_name", "rpc.system.name", false},
     {"rpc_method", "rpc.method", false},
     {"rpc_response_status_code", "rpc.response.status_code", false},

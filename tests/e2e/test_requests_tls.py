@@ -124,3 +124,24 @@ def test_switched_off(agent, nginx):
     load(nginx.port)
     wait_for(lambda: watching.metric("sonde_opaque_bytes_total", service_name="tls-nginx", protocol="TLS") > 0, what="opaque traffic")
     assert counted(watching, "tls-nginx").total() == 0
+
+
+@pytest.mark.statistical
+def test_reading_that_costs_too_much_is_given_up(agent, nginx):
+    """Of a budget of 1 %, half is about 2,500 calls a second."""
+    watching = agent("--set", "budget.one_cpu=1%")
+    wait_for(lambda: watching.metric("sonde_requests_tls_attachments"), what="the agent to attach to OpenSSL")
+    client = Client(nginx.port)
+
+    def ask():
+        for _ in range(500):
+            client.ask()
+        return watching.metric("sonde_requests_tls_stopped") == 1
+    wait_for(ask, 60, "the agent to give up")
+    wait_for(lambda: watching.metric("sonde_requests_tls_attachments") == 0, what="the agent to detach")
+    before = counted(watching, "tls-nginx").total()
+    load(nginx.port)
+    client.close()
+    wait_for(lambda: watching.metric("sonde_opaque_bytes_total", service_name="tls-nginx", protocol="TLS") > 0, what="opaque traffic")
+    assert counted(watching, "tls-nginx").total() == before
+    assert "requests over TLS are not read any more" in watching.running.err

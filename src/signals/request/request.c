@@ -67,7 +67,7 @@ static int create_request(const struct signal_services *services, const void *se
     if (r == 0 && source && services->emit_opaque)
         r = request_opaque_counts_new(services, source, &q->opaque);
     if (r == 0 && source && request_source_tls(source))
-        r = request_tls_new(source, services->processes, &q->tls);
+        r = request_tls_new(source, services->processes, services->agent_cpus, &q->tls);
     if (r < 0)
         destroy_request(q);
     else

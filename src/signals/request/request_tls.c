@@ -3,6 +3,7 @@
  * is attached to in single processes: in those that were seen to write TLS records into memory. */
 #include "signals/request/request_tls.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "resolve/elf/tls_sites.h"
 #include "resolve/usdt/usdt_providers.h"
@@ -19,6 +20,12 @@
 #define TURN_NS         5000000
 #define BUFFERED_MAX    64 /* processes */
 #define FILES_A_PROCESS 4
+
+/* What a hit of a program costs its thread: measured with nginx, which makes six a request. */
+#define HIT_NS          2000
+#define COST_OF_AGENT   0.5 /* share of the agent's CPU limit */
+#define COST_LEAST_CPUS 0.005
+#define COST_WINDOW_NS  5000000000ull
 
 /* A file that defines functions of TLS. */
 struct tls_file {
@@ -44,6 +51,8 @@ struct request_tls {
     struct usdt_providers *files_in_use;
     struct tls_file *files;
     struct buffered_process buffered[BUFFERED_MAX];
+    double most_cpus;        /* that reading may cost */
+    uint64_t since_ns, runs; /* at the beginning of the window over which the cost is measured */
 };
 
 static const char *name_of(const char *path)
@@ -194,13 +203,14 @@ static void ignore_unmapping(void *context, uint32_t pid)
 
 /* ---- life cycle ---- */
 
-int request_tls_new(void *request_source, struct processes *processes, struct request_tls **ret)
+int request_tls_new(void *request_source, struct processes *processes, double agent_cpus, struct request_tls **ret)
 {
     _cleanup_(request_tls_freep) struct request_tls *t = calloc(1, sizeof(*t));
     if (!t)
         return -ENOMEM;
     t->source = request_source;
     t->attachments = request_source_tls(request_source);
+    t->most_cpus = agent_cpus * COST_OF_AGENT > COST_LEAST_CPUS ? agent_cpus * COST_OF_AGENT : COST_LEAST_CPUS;
     const struct usdt_providers_options options = {.processes = processes,
                                                    .is_candidate = is_candidate,
                                                    .is_wanted = is_wanted,
@@ -229,8 +239,28 @@ void request_tls_start(struct request_tls *t)
     usdt_providers_turn(t->files_in_use, START_NS);
 }
 
+/* A busy server makes hundreds of thousands of calls a second, and each is slower by HIT_NS. */
+static void limit_cost(struct request_tls *t, uint64_t now_ns)
+{
+    if (now_ns - t->since_ns < COST_WINDOW_NS)
+        return;
+    const uint64_t runs = request_source_tls_runs(t->source);
+    const double cpus = (double)(runs - t->runs) * HIT_NS / (double)(now_ns - t->since_ns);
+    const bool is_first = t->since_ns == 0;
+    t->since_ns = now_ns;
+    t->runs = runs;
+    if (is_first || cpus <= t->most_cpus)
+        return;
+    request_source_tls_stop(t->source);
+    log_warning(
+        "requests over TLS are not read any more, until the agent is started again: it cost the servers %.0f %% of "
+        "a CPU, more than half of budget.one_cpu",
+        cpus * 100);
+}
+
 void request_tls_turn(struct request_tls *t, const struct mapped_processes *mapped)
 {
+    limit_cost(t, clock_monotonic_ns());
     if (mapped->is_incomplete)
         usdt_providers_look_at_all(t->files_in_use);
     for (size_t i = 0; i < mapped->count; i++)
@@ -260,6 +290,9 @@ void request_tls_metrics(const struct request_tls *t, struct metric_set *set)
         declined += file->declined != NULL;
     }
     tls_attachments_stats(t->attachments, &stats);
+    metric_add(set, "sonde_requests_tls_stopped", METRIC_GAUGE, "",
+               "1: requests over TLS are not read any more, because it cost the servers too much.",
+               stats.is_stopped ? 1 : 0, METRIC_NO_LABELS);
     metric_add(set, "sonde_requests_tls_attachments", METRIC_GAUGE, "",
                "Files, and files of single processes, with functions of TLS that the agent is attached to.",
                (double)stats.attached, METRIC_NO_LABELS);

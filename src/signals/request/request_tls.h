@@ -10,8 +10,10 @@
 
 struct request_tls;
 
-/* `request_source` reads TLS (request_source_tls), and is borrowed, as `processes`. The caller frees `*ret`. */
-int request_tls_new(void *request_source, struct processes *processes, struct request_tls **ret);
+/* `request_source` reads TLS (request_source_tls), and is borrowed, as `processes`. `agent_cpus`: how many CPUs the
+ * whole agent may use. Reading that costs the observed programs more than half of that is given up, for good, and a
+ * warning is logged. The caller frees `*ret`. */
+int request_tls_new(void *request_source, struct processes *processes, double agent_cpus, struct request_tls **ret);
 void request_tls_free(struct request_tls *t);
 DEFINE_FREEP(request_tls)
 

@@ -281,6 +281,18 @@ bool request_source_reads_tls(void *request_source, uint32_t pid)
     return s->bpf->bss->tls_processes[bit / 64] >> (bit % 64) & 1;
 }
 
+uint64_t request_source_tls_runs(void *request_source)
+{
+    return tls_runs(request_source);
+}
+
+void request_source_tls_stop(void *request_source)
+{
+    struct request_source *s = request_source;
+    tls_attachments_stop(s->tls);
+    memset(s->bpf->bss->tls_processes, 0, sizeof(s->bpf->bss->tls_processes));
+}
+
 void request_source_tls_forget(void *request_source, uint32_t pid)
 {
     const struct request_source *s = request_source;

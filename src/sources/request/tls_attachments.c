@@ -104,22 +104,22 @@ static bool take_answers(struct tls_attachments *a)
 
 /* ---- attachments ---- */
 
-static bool is_to_be_on(const struct tls_attachment *t)
+static bool is_to_be_on(const struct tls_attachments *a, const struct tls_attachment *t)
 {
-    return !t->is_removed && !t->is_refused;
+    return !a->stats.is_stopped && !t->is_removed && !t->is_refused;
 }
 
-static bool is_settled(const struct tls_attachment *t)
+static bool is_settled(const struct tls_attachments *a, const struct tls_attachment *t)
 {
-    return !t->is_in_flight && t->is_on == is_to_be_on(t);
+    return !t->is_in_flight && t->is_on == is_to_be_on(a, t);
 }
 
 /* False: the helper does not take it. */
 static bool ask_change(struct tls_attachments *a, struct tls_attachment *t)
 {
-    if (is_settled(t) || t->is_in_flight || a->in_flight == IN_FLIGHT_MAX)
+    if (is_settled(a, t) || t->is_in_flight || a->in_flight == IN_FLIGHT_MAX)
         return true;
-    t->ask.is_on = is_to_be_on(t);
+    t->ask.is_on = is_to_be_on(a, t);
     const struct descriptors with = {.fds = {t->ask.is_on ? t->fd : -1, -1}};
     const int r = descriptors_send(a->control, &t->ask, sizeof(t->ask), &with, MSG_DONTWAIT);
     t->is_in_flight = r == 0;
@@ -148,11 +148,11 @@ void tls_attachments_turn(struct tls_attachments *a)
             a->places[i] = NULL;
             continue;
         }
-        is_needed |= !is_settled(t);
+        is_needed |= !is_settled(a, t);
         if (a->control >= 0 && !ask_change(a, t))
             stop_helper(a, 0);
         a->stats.attached += t->is_on;
-        a->stats.waiting += !is_settled(t);
+        a->stats.waiting += !is_settled(a, t);
     }
     if (is_needed && a->control < 0)
         start_helper(a, clock_monotonic_ns());
@@ -185,6 +185,12 @@ int tls_attachments_add(struct tls_attachments *a, int fd, int32_t pid, const st
 void tls_attachments_remove(struct tls_attachments *a, struct tls_attachment *t)
 {
     t->is_removed = true;
+    tls_attachments_turn(a);
+}
+
+void tls_attachments_stop(struct tls_attachments *a)
+{
+    a->stats.is_stopped = true;
     tls_attachments_turn(a);
 }
 

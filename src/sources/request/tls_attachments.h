@@ -48,10 +48,14 @@ int tls_attachments_add(struct tls_attachments *a, int fd, int32_t pid, const st
 /* Takes ownership of `t`, which is detached later. */
 void tls_attachments_remove(struct tls_attachments *a, struct tls_attachment *t);
 
+/* Detaches all, for good: what is added later is not attached to. */
+void tls_attachments_stop(struct tls_attachments *a);
+
 /* Takes the helper's answers, and sends it the next asks. */
 void tls_attachments_turn(struct tls_attachments *a);
 
 struct tls_attachments_stats {
+    bool is_stopped;
     size_t attached, waiting;
     uint64_t refused; /* failed attempts, which are not repeated */
     int last_error;   /* of those: -errno; 0: none */

@@ -158,6 +158,7 @@ int http2_drain_run(struct http2_drain *d, struct batch *batch)
     d->batch = batch;
     const int r = ring_buffer__consume(d->ring);
     d->batch = NULL;
+    http2_requests_limit(d->requests);
     return r < 0 ? r : 0;
 }
 

@@ -384,14 +384,39 @@ const struct http2_losses *http2_requests_losses(const struct http2_requests *q)
     return &q->losses;
 }
 
+static size_t connection_bytes(const struct connection *c)
+{
+    size_t bytes = 0;
+    for (int i = 0; c && i < 2; i++)
+        bytes += c->sides[i].hpack.bytes + c->sides[i].payload.capacity + c->sides[i].block.capacity;
+    return bytes;
+}
+
+void http2_requests_limit(struct http2_requests *q)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; q->connection_count && i < REQUEST_CONNECTIONS_MAX; i++)
+        bytes += connection_bytes(q->connections[i]);
+    for (uint32_t i = 0; bytes > HTTP2_REQUESTS_BYTES && i < REQUEST_CONNECTIONS_MAX; i++) {
+        struct connection *c = q->connections[i];
+        if (connection_bytes(c) == 0)
+            continue;
+        q->losses.gaps++;
+        for (int k = 0; k < 2; k++) {
+            hpack_decoder_clear(&c->sides[k].hpack);
+            hpack_decoder_lose(&c->sides[k].hpack);
+            buf_clear(&c->sides[k].payload); /* a frame without its first bytes is malformed */
+            buf_clear(&c->sides[k].block);
+            c->sides[k].is_block_lost = true;
+        }
+    }
+}
+
 size_t http2_requests_bytes(const struct http2_requests *q)
 {
     size_t bytes = sizeof(*q) + (q->stream_count + q->unused_count) * sizeof(struct http2_stream) +
                    q->connection_count * sizeof(struct connection);
-    for (uint32_t i = 0; q->connection_count && i < REQUEST_CONNECTIONS_MAX; i++) {
-        const struct connection *c = q->connections[i];
-        for (int k = 0; c && k < 2; k++)
-            bytes += c->sides[k].hpack.bytes + c->sides[k].payload.capacity + c->sides[k].block.capacity;
-    }
+    for (uint32_t i = 0; q->connection_count && i < REQUEST_CONNECTIONS_MAX; i++)
+        bytes += connection_bytes(q->connections[i]);
     return bytes;
 }

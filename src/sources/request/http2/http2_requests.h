@@ -36,6 +36,12 @@ DEFINE_FREEP(http2_requests)
 /* Takes a record of `http2_ring`, of `size` bytes. */
 void http2_requests_take(struct http2_requests *q, const void *record, size_t size);
 
+/* Frees the tables and buffers of all connections if they hold more than HTTP2_REQUESTS_BYTES, which clients of an
+ * observed server could bring about on purpose. Header fields that were sent before are then unknown, and each such
+ * connection counts as a gap. To be called after each turn. */
+#define HTTP2_REQUESTS_BYTES (4u << 20)
+void http2_requests_limit(struct http2_requests *q);
+
 const struct http2_losses *http2_requests_losses(const struct http2_requests *q);
 /* Memory held, in bytes. */
 size_t http2_requests_bytes(const struct http2_requests *q);

@@ -294,6 +294,38 @@ static void test_records_of_another_socket_are_ignored(void **state)
     http2_requests_free(f.requests);
 }
 
+/* Clients that send tables and blocks of header fields on many connections, and do not end them. */
+static void test_memory_of_all_connections_is_bounded(void **state)
+{
+    (void)state;
+    enum { CONNECTIONS = 300, PIECE = 1000 };
+    static char fields[32 * PIECE];
+    struct fixture f = {0};
+    open_on(&f, true);
+    for (uint32_t number = 1; number <= CONNECTIONS; number++) {
+        const struct http2_opened o = {
+            .kind = HTTP2_RECORD_OPENED, .number = number, .process = 99, .is_from_start = true, .r.socket = 5};
+        struct http2_frames r = {
+            .kind = HTTP2_RECORD_FRAMES,
+            .number = number,
+            .socket = 5,
+            .frames = {0, sizeof(fields) >> 8, sizeof(fields) & 0xff, HTTP2_HEADERS, 0, 0, 0, 0, 1},
+            .bytes = HTTP2_HEAD_BYTES};
+        http2_requests_take(f.requests, &o, sizeof(o));
+        http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD + r.bytes);
+        r.bytes = PIECE;
+        for (size_t sent = 0; sent < sizeof(fields); sent += PIECE)
+            http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD + r.bytes);
+    }
+    const uint64_t gaps = http2_requests_losses(f.requests)->gaps;
+    assert_true(http2_requests_bytes(f.requests) > HTTP2_REQUESTS_BYTES);
+    http2_requests_limit(f.requests);
+    assert_true(http2_requests_bytes(f.requests) < HTTP2_REQUESTS_BYTES);
+    assert_true(http2_requests_losses(f.requests)->gaps > gaps);
+    http2_requests_limit(f.requests);
+    http2_requests_free(f.requests);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_joined_connection_has_its_requests),
         cmocka_unit_test(test_streams_without_an_end_are_bounded),
         cmocka_unit_test(test_continuation_flood_is_bounded),
+        cmocka_unit_test(test_memory_of_all_connections_is_bounded),
         cmocka_unit_test(test_records_of_another_socket_are_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
