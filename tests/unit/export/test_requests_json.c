@@ -70,6 +70,35 @@ static void test_two_requests(void **state)
         "\"route\":\"\",\"protocol\":\"http/1\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"usual_known\":0,\"cause\":\"\",\"parts\":[],\"segments\":[]}]");
 }
 
+static void test_stream(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf out = {0};
+    struct request r = {.service = "",
+                        .container_id = "",
+                        .method = "",
+                        .route = "",
+                        .peer = "",
+                        .cause = "",
+                        .model = "m\"",
+                        .stream = {.is_stream = true,
+                                   .is_late = true,
+                                   .first_byte_ns = 1,
+                                   .first_ns = 5,
+                                   .last_ns = 25,
+                                   .chunks = 4,
+                                   .tokens = 3,
+                                   .usage = 6}};
+    r.first_part_ns[REQUEST_PART_CPU] = 2;
+    r.first_part_ns[REQUEST_PART_SLEEP] = 3;
+    assert_int_equal(requests_json_write((struct request *[]){&r}, 1, &out), 0);
+    assert_non_null(strstr(
+        out.data,
+        ",\"model\":\"m\\\"\",\"stream\":{\"first_byte_ns\":1,\"unit\":\"token\",\"count\":6,\"first_ns\":5,\"last_ns\":25,\"step_ns\":4,"
+        "\"chunks\":4,\"tokens\":3,\"usage\":6,\"is_late\":true,\"is_incomplete\":false,"
+        "\"first_parts\":[{\"kind\":\"cpu\",\"ns\":2},{\"kind\":\"sleep\",\"ns\":3}]},"));
+}
+
 /* Single requests are no groups. */
 static void test_groups(void **state)
 {
@@ -150,8 +179,8 @@ static void test_trace_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty_array),        cmocka_unit_test(test_two_requests), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_usual_and_upstream), cmocka_unit_test(test_trace_ids),
+        cmocka_unit_test(test_empty_array), cmocka_unit_test(test_two_requests),       cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_groups),      cmocka_unit_test(test_usual_and_upstream), cmocka_unit_test(test_trace_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
