@@ -14,6 +14,7 @@ from harness.paths import TOP
 from harness.processes import wait_for
 from io_probe import limitation
 from real_servers import get, start_prefork
+from test_streams import ask, chat, start_model_server
 
 SUFFIX = {"counter": "_total", "info": "_info"}
 PAGE = "\n".join(path.read_text() for path in [TOP / "docs/metrics.md", *sorted((TOP / "docs").glob("signals/*.md"))])
@@ -96,7 +97,7 @@ def exchange_tls_records():
             client.recv(100)
 
 
-def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  # noqa: F811
+def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_system):  # noqa: F811
     """Stacks of servers' waits are recorded only where off-CPU profiles, which have them, are disabled."""
     plain = agent()
     of_plain = exported(plain)
@@ -109,6 +110,10 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, file_system):  
     wait_for(lambda: started.metric("http_server_request_duration_seconds_count", error_type="503"), what="the failed request")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
     wait_for(lambda: "sonde_off_cpu_seconds_total{" in started.text("/metrics"), what="a wait")
+    model_server, _ = start_model_server(run, tmp_path)
+    for model in ("m", "missing"):
+        ask(model_server.port, chat(2, model=model))
+    wait_for(lambda: started.metric("gen_ai_server_request_duration_seconds_count") == 2, what="the tokens")
     exchange_tls_records()
     wait_for(lambda: "sonde_opaque_bytes_total{" in started.text("/metrics"), what="the traffic that is not HTTP/1")
     use_a_file(file_system("ext4") / "file")

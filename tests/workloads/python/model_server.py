@@ -3,7 +3,8 @@ batching). `model_server.py LOG [together] [split]`
 
 together: the header and the first event in one send. split: an event in several sends. LOG gets a line of JSON for each stream: its path, its client's
 port, and for each token when its send began and returned (CLOCK_MONOTONIC), in ns.
-GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON).
+GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON); model "missing" gets
+status 404.
 """
 import asyncio
 import json
@@ -90,6 +91,9 @@ async def serve(reader, writer):
             url = urlsplit(target.decode())
             if method == b"GET":
                 body = {"stream": True, "max_tokens": int(parse_qs(url.query).get("n", ["16"])[0])}
+            if body.get("model") == "missing":
+                writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                continue
             if not body.get("stream"):
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
                 continue
