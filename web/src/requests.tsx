@@ -219,7 +219,8 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                                 {r.method} {r.route}
                             </span>{' '}
                             <span class="dim">
-                                {r.service}, {r.protocol && `${r.protocol}, `}process {r.pid}, began {format.clock(r.start)}
+                                {r.service}, process {r.pid}, began {format.clock(r.start)}
+                                {r.protocol && `, ${r.protocol}`}
                                 {r.group && `, the slowest of ${sayCount(r.group)}`}
                             </span>
                         </p>

@@ -54,7 +54,8 @@ test('requests: must be a list; numbers are checked; keys are distinct', () => {
     const [a, b, c] = decodeRequests([same, same, { status: 'x', parts: [null, { kind: 'cpu', ns: -1 }] }]);
     assert.equal(a!.start, 1767225600000);
     assert.notEqual(a!.key, b!.key);
-    assert.equal(c!.status, 0);
+    assert.deepEqual(c!.status, { text: '', state: 'dim', failed: true });
+    assert.deepEqual(decodeRequests([{ grpc_status: 14 }, { grpc_status: null }]).map((r) => [r.status.text, r.status.failed]), [['UNAVAILABLE', true], ['unknown', false]]);
     assert.deepEqual(byKind(c!.parts), []);
     const [d] = decodeRequests([{ ...same, parts: [{ kind: 'sleep', ns: 5, stack: ['sleep_ms', 'main'] }, { kind: 'cpu', ns: 1, stack: 'x' }] }]);
     assert.deepEqual(d!.parts.map((p) => p.stack), [['sleep_ms', 'main'], []]);

@@ -549,13 +549,13 @@ page('names with markup are escaped', { mode: 'hostile' }, async (p) => {
 
 page('an empty page explains what to do', { mode: 'empty' }, async (p) => {
     assert.ok(await p.getByText('No samples yet.').isVisible());
-    assert.ok(await p.getByText('Nothing was observed in the last 60.0 s: whether there was an HTTP/1 request is not known.').isVisible());
+    assert.ok(await p.getByText('Nothing was observed in the last 60.0 s: whether there was an HTTP request is not known.').isVisible());
     assert.ok(await p.getByText('Requests cannot be observed: fentry: Operation not permitted. See sonde doctor.').isVisible());
     assert.ok(await p.getByText('not attached: requests').isVisible());
 });
 
 page('an empty list of requests says what was not observed, and which ports cannot be read', { mode: 'large' }, async (p) => {
-    await p.getByText('No HTTP/1 request was seen in the last 60.0 s, of which 30.0 s were observed.').waitFor();
+    await p.getByText('No HTTP request was seen in the last 60.0 s, of which 30.0 s were observed.').waitFor();
     assert.ok(await p.getByText('For a half of it budget.one_cpu was too small.').isVisible());
     const ports = p.getByTestId('opaque-ports');
     assert.equal((await ports.locator('summary').innerText()).trim(), '4 ports cannot be read: TLS, unknown protocol, 4.00 MiB/s');
