@@ -126,8 +126,12 @@ static void put_head(size_t number, const struct request *r, struct buf *out)
         buf_puts(out, ", no reply seen");
     buf_puts(out, "  (");
     put_service(r, out);
-    buf_printf(out, ", %s, process %u, began %s.%03u)\n   Why: ", request_protocol_name(r->protocol), r->pid,
-               clock_time_of_day(r->start_unix_ns, clock), (unsigned)(r->start_unix_ns / 1000000u % 1000u));
+    if (r->protocol != REQUEST_PROTOCOL_HTTP1)
+        buf_printf(out, ", %s", request_protocol_name(r->protocol));
+    if (r->is_tls)
+        buf_puts(out, ", over TLS");
+    buf_printf(out, ", process %u, began %s.%03u)\n   Why: ", r->pid, clock_time_of_day(r->start_unix_ns, clock),
+               (unsigned)(r->start_unix_ns / 1000000u % 1000u));
     table_cell_put(out, r->cause, 0);
     buf_putc(out, '\n');
 }

@@ -191,6 +191,7 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .tid = (uint32_t)json_number(object, "tid"),
         .status = decode_status(object),
         .protocol = decode_protocol(json_string_value(json_object_get(object, "protocol"))),
+        .is_tls = json_is_true(json_object_get(object, "tls")),
         .bytes_in = json_number(object, "bytes_in"),
         .bytes_out = json_number(object, "bytes_out"),
         .link = decode_link(object),

@@ -5,6 +5,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -72,6 +73,9 @@ def test_grpc_calls_have_their_own_status(sonde, agent, grpc_server):
     assert all((call["protocol"], call["method"], call["status"], call["pid"]) == ("grpc", "POST", 200, os.getpid()) for call in calls), calls
     text = subprocess.run([sonde, "why", "--agent", f"127.0.0.1:{watching.port}"], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "status NOT_FOUND" in text, text
+    called = {"rpc_method": "shop.Cart/GetItem", "rpc_system_name": "grpc"}
+    wait_for(lambda: [watching.metric("rpc_server_call_duration_seconds_count", rpc_response_status_code=code, **called) for code in ("OK", "NOT_FOUND")] == [2, 1],
+             what="the calls to be counted")
 
 
 def test_model_names_the_route_of_an_inference_call(sonde, agent, grpc_server):
@@ -137,8 +141,11 @@ def test_hostile_connections_do_no_harm(sonde, agent, nginx):
         except OSError:
             pass  # reset by nginx
         client.close()
-    before = counted(watching, "h2-nginx")["4xx"]
-    client = Http2Client(nginx.port)
+    settled = [-1, counted(watching, "h2-nginx")["4xx"]]
+    while settled[-1] != settled[-2]:  # the counts of a series follow within a second
+        time.sleep(1.5)
+        settled.append(counted(watching, "h2-nginx")["4xx"])
+    before, client = settled[-1], Http2Client(nginx.port)
     streams = [client.ask("/other") for _ in range(20)]
     assert all(client.reply(stream)[":status"] == "404" for stream in streams)
     wait_for(lambda: counted(watching, "h2-nginx")["4xx"] >= before + 20, what="the requests of others")

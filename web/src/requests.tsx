@@ -26,6 +26,7 @@ export interface Request {
     method: string;
     route: string;
     protocol: string; // "http/1", "http/2", "grpc"; '': not reported by the agent
+    tls: boolean;
     status: Status;
     cause: string;
     model: string; // empty: not known
@@ -69,6 +70,7 @@ function decodeRequest(value: unknown): Request {
         method: text(r.method),
         route: text(r.route),
         protocol: text(r.protocol),
+        tls: r.tls === true,
         status: statusOf(number(r.status), r.grpc_status),
         cause: text(r.cause),
         model: text(r.model),
@@ -220,7 +222,8 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                             </span>{' '}
                             <span class="dim">
                                 {r.service}, process {r.pid}, began {format.clock(r.start)}
-                                {r.protocol && `, ${r.protocol}`}
+                                {r.protocol && r.protocol !== 'http/1' && `, ${r.protocol}`}
+                                {r.tls && ', over TLS'}
                                 {r.group && `, the slowest of ${sayCount(r.group)}`}
                             </span>
                         </p>
