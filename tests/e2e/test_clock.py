@@ -144,6 +144,7 @@ def test_clock_at_the_epoch_from_the_start(sonde, agent, run, tmp_path):
     assert done.returncode == 0 and "GET /mutex took" in done.stdout, done
 
 
+@pytest.mark.statistical
 def test_exported_packets_survive_clock_steps(agent, run, receiver, profcheck, tmp_path):  # noqa: F811
     """A profile's timestamps use the clock as it stood when the profile began: profcheck checks that each sample lies within its profile's interval.
     By the unshifted clock the profiles are consecutive."""

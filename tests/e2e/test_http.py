@@ -298,6 +298,7 @@ def test_idle_connections_are_bounded_and_keep_nobody_out(server):
     wait_for(lambda: len(list(tasks.iterdir())) <= before, 30, "the end of all connections")
 
 
+@pytest.mark.statistical
 def test_slow_readers_of_large_answers_take_little_memory_and_keep_nobody_out():
     """Answers of 7 MB to sixty readers who read nothing: without a limit they would take 400 MB."""
     s, readers = Server("large", MALLOC_ARENA_MAX="1"), []  # one heap, so that memory in use is what is counted

@@ -357,6 +357,7 @@ def links_of_long(linked_agent, long):
     return counts
 
 
+@pytest.mark.statistical
 def test_exec_in_another_process_keeps_a_long_requests_link(linked_agent, owners):
     """An exec() in another process, which continues without its probes, does not end a request's link."""
     long = owners("long")

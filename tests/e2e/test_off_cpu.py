@@ -97,6 +97,7 @@ def test_wall_has_cpu_time_beside_waits_that_are_shorter_than_the_minimum(sonde,
     assert waited.profile.where(lambda s: "wait_in_queue" in s.frames).samples, waited.profile.top()
 
 
+@pytest.mark.statistical
 def test_unfinished_wait_counts_until_the_end(recording, workload, reads_sleeping_stacks):
     """For a thread that waits during the whole recording, the wait has the length of the recording."""
     sleeper, before = workload("threads", 60), time.monotonic()

@@ -137,6 +137,7 @@ def test_too_many_selected_labels_are_refused(sonde):
     assert done.returncode == 2 and "more than 16 pod labels together" in done.stderr, (done.returncode, done.stderr)
 
 
+@pytest.mark.statistical
 def test_sampling_rules_by_pod_and_label(runtime, agent, pod):  # noqa: F811
     """profile.sampling_rules by a pod's name and label, also for a pod started later; and by container, which takes precedence over its pod."""
     known = described(WEB, "shop", "web-1", ("app", "proxy"), app="web"), described(DB, "shop", "db-0", app="db"), described(BATCH, "jobs", "old", state=1, app="late")
@@ -192,6 +193,7 @@ HTTP2 = b"\0\0\0\4\0\0\0\0\0" + b"\0\0\1\1\4\0\0\0\1\x88" + b"\0\0\x0a\0\1\0\0\0
 HOSTILE = {"absent": None, "closes": b"", "garbage": os.urandom(4096), "http": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "lies": HTTP2, "slow": None, "no socket": None}
 
 
+@pytest.mark.statistical
 @pytest.mark.sanitized
 def test_broken_runtimes_cost_only_the_names(recording, sonde, run, pod, tmp_path):
     """Whatever answers, and however: selection by pod fails in bounded time, and a recording lacks only the names."""

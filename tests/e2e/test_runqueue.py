@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from harness.processes import wait_for
 
@@ -58,6 +59,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.statistical
 def test_waits_of_a_new_cgroup_are_kept_until_it_has_a_name(agent, cgroup):
     """Names of cgroups are read every few seconds: the second cgroup is created right after its predecessor got its name."""
     started = agent("--set", "runqueue.enabled=true", "--set", "budget.one_cpu=1000%")

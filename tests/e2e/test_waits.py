@@ -111,6 +111,7 @@ def check_ongoing_wait(agent, workload, reads_sleeping_stacks, least_s):
     assert seconds(found) <= uptime, found.top()
 
 
+@pytest.mark.statistical
 def test_ongoing_wait_is_recorded(agent, workload, reads_sleeping_stacks):
     check_ongoing_wait(agent, workload, reads_sleeping_stacks, 0)
 

@@ -65,6 +65,7 @@ def place_file(program, what, folder):
 WHAT = ["symbolic link", "FIFO", "directory", "device", "of another user", "of an earlier process", "4 GiB of nothing", "almost 4 GiB of nothing"]
 
 
+@pytest.mark.statistical
 def test_files_that_are_not_perf_maps_are_refused(start, agent, tmp_path):
     """One program per kind of file, and one agent for all; then a valid map, which is accepted."""
     programs = {}
