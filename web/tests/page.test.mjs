@@ -642,7 +642,12 @@ const heatSays = (p) => () => p.getByTestId('heat-at').innerText();
 
 // The middle of a slot of 20 ms: the newest of 120 seconds is the twentieth of the synthetic ones.
 async function slotAt(p, second, row) {
-    const box = await heat(p).locator('canvas').boundingBox();
+    const place = () => heat(p).locator('canvas').boundingBox();
+    let box = await place();
+    for (let last; JSON.stringify(last) !== JSON.stringify(box); box = await place()) {
+        last = box;
+        await p.waitForTimeout(100); // what is above it may have changed, and moves it
+    }
     return { x: box.x + ((100 + second + 0.5) / 120) * box.width, y: box.y + (50 - row - 0.5) * 3 };
 }
 
