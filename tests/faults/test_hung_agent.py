@@ -11,7 +11,8 @@ from harness.machine import skip
 from harness.processes import wait_for
 
 PTRACE_PEEKUSER, PTRACE_POKETEXT, PTRACE_ATTACH, PTRACE_DETACH = 3, 4, 16, 17
-RIP_OFFSET = 16 * 8  # in struct user_regs_struct of x86-64
+ORIG_RAX_OFFSET, RIP_OFFSET = 15 * 8, 16 * 8  # in struct user_regs_struct of x86-64
+POLLS = {7, 232, 271, 281}  # poll, epoll_wait, ppoll, epoll_pwait
 JUMP_TO_ITSELF = b"\xeb\xfe"
 
 
@@ -25,9 +26,14 @@ def ptrace(request, pid, address=0, data=0):
 
 
 def let_spin(pid):
-    """Replaces the main thread's next instruction by an endless loop."""
-    ptrace(PTRACE_ATTACH, pid)
-    os.waitpid(pid, 0x40000000)  # __WALL
+    """Replaces the main thread's next instruction by an endless loop, while it waits for events: then it holds no lock that an answer needs."""
+    while True:
+        ptrace(PTRACE_ATTACH, pid)
+        os.waitpid(pid, 0x40000000)  # __WALL
+        if ptrace(PTRACE_PEEKUSER, pid, ORIG_RAX_OFFSET) in POLLS:
+            break
+        ptrace(PTRACE_DETACH, pid)
+        time.sleep(0.01)
     address = ptrace(PTRACE_PEEKUSER, pid, RIP_OFFSET)
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         word = os.pread(memory.fileno(), 8, address)
