@@ -144,4 +144,4 @@ def test_reading_that_costs_too_much_is_given_up(agent, nginx):
     client.close()
     wait_for(lambda: watching.metric("sonde_opaque_bytes_total", service_name="tls-nginx", protocol="TLS") > 0, what="opaque traffic")
     assert counted(watching, "tls-nginx").total() == before
-    assert "requests over TLS are not read any more" in watching.running.err
+    assert "requests over TLS are not read any more" in watching.running.error

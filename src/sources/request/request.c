@@ -120,11 +120,21 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
     return 2;
 }
 
+/* Once reading is stopped, no process counts as one whose TLS is read; until all is detached, programs still note some.
+ */
+static void turn_tls(struct request_source *s)
+{
+    if (!s->tls)
+        return;
+    tls_attachments_turn(s->tls);
+    if (tls_attachments_is_stopped(s->tls))
+        memset(s->bpf->bss->tls_processes, 0, sizeof(s->bpf->bss->tls_processes));
+}
+
 static int request_drain(void *self, struct batch *batch)
 {
     struct request_source *s = self;
-    if (s->tls)
-        tls_attachments_turn(s->tls);
+    turn_tls(s);
     const bool is_due = clock_monotonic_ns() >= s->flushed_ns + FLUSH_PERIOD_NS;
     int r = is_due ? flush(s) : 0;
     if (r == 0)
@@ -288,9 +298,7 @@ uint64_t request_source_tls_runs(void *request_source)
 
 void request_source_tls_stop(void *request_source)
 {
-    struct request_source *s = request_source;
-    tls_attachments_stop(s->tls);
-    memset(s->bpf->bss->tls_processes, 0, sizeof(s->bpf->bss->tls_processes));
+    tls_attachments_stop(((struct request_source *)request_source)->tls);
 }
 
 void request_source_tls_forget(void *request_source, uint32_t pid)

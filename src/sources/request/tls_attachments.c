@@ -194,6 +194,11 @@ void tls_attachments_stop(struct tls_attachments *a)
     tls_attachments_turn(a);
 }
 
+bool tls_attachments_is_stopped(const struct tls_attachments *a)
+{
+    return a->stats.is_stopped;
+}
+
 /* ---- life cycle ---- */
 
 int tls_attachments_new(struct request_bpf *bpf, struct tls_attachments **ret)

@@ -50,6 +50,7 @@ void tls_attachments_remove(struct tls_attachments *a, struct tls_attachment *t)
 
 /* Detaches all, for good: what is added later is not attached to. */
 void tls_attachments_stop(struct tls_attachments *a);
+bool tls_attachments_is_stopped(const struct tls_attachments *a);
 
 /* Takes the helper's answers, and sends it the next asks. */
 void tls_attachments_turn(struct tls_attachments *a);
