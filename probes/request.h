@@ -184,6 +184,16 @@ static inline int request_stream_record_is_sound(const struct request_stream_rec
 #define REQUEST_BOUND_COUNT 14
 #define REQUEST_BUCKETS     (REQUEST_BOUND_COUNT + 1)
 
+/* The bucket of a duration, for user space: request_publish.bpf.h has it without branches. */
+static inline __u32 request_duration_bucket(__u64 ns)
+{
+    __u32 bucket = 0;
+#define ADD_IF_ABOVE(bound) bucket += ns > (bound);
+    REQUEST_BOUNDS(ADD_IF_ABOVE)
+#undef ADD_IF_ABOVE
+    return bucket;
+}
+
 struct request_process {
     __u64 duration_sum_ns[REQUEST_CLASSES];
     __u64 last_ns;

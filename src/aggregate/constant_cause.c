@@ -129,13 +129,6 @@ static bool is_outside(const struct request_part *part)
     return part->kind == REQUEST_PART_DOWNSTREAM || strstr(part->detail, " of process ");
 }
 
-/* Whether it says where the component's time was spent. */
-static bool has_place(const struct request *r, const struct most *part)
-{
-    const uint8_t found = part->ns ? find_part(r, part->key) : 0;
-    return found && r->parts[found - 1].detail[0];
-}
-
 /* The request that has it, if possible with its place, whose duration is nearest to the median. */
 static const struct request *find_typical(const struct comparison *c, const struct most *part,
                                           const struct most *service, uint64_t typical_ns)
@@ -146,13 +139,14 @@ static const struct request *find_typical(const struct comparison *c, const stru
     for (size_t i = 0; i < c->count; i++) {
         const struct request *r = c->requests[i];
         const uint64_t off_ns = r->duration_ns > typical_ns ? r->duration_ns - typical_ns : typical_ns - r->duration_ns;
-        if ((service->ns && !has_service(r, service->key)) || (part->ns && !find_part(r, part->key)) ||
-            (best && best_has_place > has_place(r, part)) ||
-            (best && best_has_place == has_place(r, part) && off_ns >= best_ns))
+        const uint8_t found = part->ns ? find_part(r, part->key) : 0;
+        const bool has_place = found && r->parts[found - 1].detail[0];
+        if ((service->ns && !has_service(r, service->key)) || (part->ns && !found) ||
+            (best && (best_has_place > has_place || (best_has_place == has_place && off_ns >= best_ns))))
             continue;
         best = r;
         best_ns = off_ns;
-        best_has_place = has_place(r, part);
+        best_has_place = has_place;
     }
     return best;
 }

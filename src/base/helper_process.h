@@ -17,3 +17,6 @@ void helper_process_keep_only(int *fds, size_t count);
  * signals: none is blocked, those by which users end the agent are ignored. Exits if it cannot change to the root
  * directory. */
 void helper_process_become(const char *name);
+
+/* Raises the limit on open descriptors to its maximum, if possible. The agent has its own limit. */
+void helper_process_raise_descriptors(void);

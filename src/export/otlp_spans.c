@@ -109,16 +109,11 @@ static void put_components(struct writer *w, const struct request *r)
     }
 }
 
-static const char *rpc_method(const struct request *r)
-{
-    return r->route[0] == '/' ? r->route + 1 : r->route;
-}
-
 static void put_protocol(struct writer *w, const struct request *r)
 {
     if (r->protocol == REQUEST_PROTOCOL_GRPC) {
         put_text(w, "rpc.system.name", "grpc");
-        put_text(w, "rpc.method", rpc_method(r));
+        put_text(w, "rpc.method", request_rpc_method(r->route));
         return;
     }
     put_text(w, "http.request.method", r->method[0] ? r->method : "_OTHER");
@@ -203,7 +198,7 @@ static void encode_span(struct writer *w, const struct request *r)
     w->span.size = 0;
     put_ids(w, r);
     if (r->protocol == REQUEST_PROTOCOL_GRPC)
-        snprintf(name, sizeof(name), "%s", rpc_method(r));
+        snprintf(name, sizeof(name), "%s", request_rpc_method(r->route));
     else
         snprintf(name, sizeof(name), "%s %s", r->method[0] ? r->method : "HTTP", r->route);
     otlp_put_text(&w->span, SPAN_NAME, name, &w->scratch);

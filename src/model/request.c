@@ -191,6 +191,11 @@ const char *request_status_text(uint16_t status, char out[REQUEST_STATUS_BYTES])
     return out;
 }
 
+const char *request_rpc_method(const char *route)
+{
+    return route[0] == '/' ? route + 1 : route;
+}
+
 uint16_t request_status_class(uint16_t status)
 {
     return status < REQUEST_STATUS_GRPC ? status / 100 : request_is_failed(status) ? 5 : 2;

@@ -53,6 +53,9 @@ const char *request_protocol_name(enum request_protocol_kind protocol);
 /* "503", "UNAVAILABLE"; of a gRPC call without a known status "unknown". Returns `out`. */
 const char *request_status_text(uint16_t status, char out[REQUEST_STATUS_BYTES]);
 
+/* A gRPC call's method as the conventions name it, of its route: "package.Service/Method". Points into `route`. */
+const char *request_rpc_method(const char *route);
+
 struct request_part {
     enum request_part_kind kind;
     uint64_t duration_ns;

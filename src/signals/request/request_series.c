@@ -118,14 +118,6 @@ static int class_of(uint16_t status)
     return class < REQUEST_CLASSES ? class : REQUEST_CLASSES - 1;
 }
 
-static int bucket_of(uint64_t duration_ns)
-{
-    int bucket = 0;
-    while (bucket < REQUEST_BOUND_COUNT && duration_ns > bounds_ns[bucket])
-        bucket++;
-    return bucket;
-}
-
 /* ---- series ---- */
 
 static struct series *find_series(const struct class_counts *c, const char *method, const char *route, uint16_t status)
@@ -228,11 +220,11 @@ void request_series_record(struct request_series *s, uint32_t service, const str
     struct recent *recent = &s->recent[request->id % RECENT_MAX];
     const bool is_update = request->id && recent->id == request->id;
     struct series *series = is_update ? recent->series : series_of(s, s->services[service], request);
-    const int bucket = bucket_of(request->duration_ns);
+    const int bucket = (int)request_duration_bucket(request->duration_ns);
     if (!series)
         return;
     if (is_update) {
-        series->share[bucket_of(recent->duration_ns)].recorded--;
+        series->share[request_duration_bucket(recent->duration_ns)].recorded--;
         series->expected_ns +=
             request->duration_ns > recent->duration_ns ? request->duration_ns - recent->duration_ns : 0;
     } else {
@@ -437,7 +429,7 @@ static void write_call(const struct service *service, int class, const struct se
     char status[REQUEST_STATUS_BYTES];
     struct metric_label labels[5] = {{"service_name", service->name},
                                      {"rpc_system_name", "grpc"},
-                                     {"rpc_method", s->route[0] == '/' ? s->route + 1 : s->route},
+                                     {"rpc_method", request_rpc_method(s->route)},
                                      {"rpc_response_status_code", request_status_text(s->status, status)}};
     size_t count = 4;
     if (class == REQUEST_CLASSES - 1)

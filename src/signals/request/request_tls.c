@@ -242,7 +242,7 @@ void request_tls_start(struct request_tls *t)
 /* A busy server makes hundreds of thousands of calls a second, and each is slower by HIT_NS. */
 static void limit_cost(struct request_tls *t, uint64_t now_ns)
 {
-    if (now_ns - t->since_ns < COST_WINDOW_NS)
+    if (tls_attachments_is_stopped(t->attachments) || now_ns - t->since_ns < COST_WINDOW_NS)
         return;
     const uint64_t runs = request_source_tls_runs(t->source);
     const double cpus = (double)(runs - t->runs) * HIT_NS / (double)(now_ns - t->since_ns);

@@ -21,7 +21,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 struct attached_file {
@@ -168,17 +167,6 @@ static void keep_only(int control, const struct link_bpf *bpf)
     helper_process_keep_only(kept, array_size(kept));
 }
 
-/* Each attached site takes two descriptors: raises the limit to the maximum. Attachments beyond it fail; the agent has
- * its own limit. */
-static void raise_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Finds out whether attaching works, and inserts the epoch's entry while the table has room. */
 static int check_support(struct helper *h)
 {
@@ -196,7 +184,7 @@ _Noreturn void link_helper_run(int control, struct link_bpf *bpf)
     h.bpf = bpf;
     keep_only(control, bpf); /* before the table of open files grows */
     helper_process_become("sonde-links");
-    raise_limit();
+    helper_process_raise_descriptors(); /* each attached site takes two */
     struct link_answer response = {.place = LINK_FILES_MAX, .error = check_support(&h)};
     struct link_ask ask;
     int fd;

@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -105,16 +104,6 @@ static void keep_only(int control, const struct helper *h)
     helper_process_keep_only(kept, array_size(kept));
 }
 
-/* Each site takes up to four descriptors. */
-static void raise_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 _Noreturn void tls_helper_run(int control, struct request_bpf *bpf)
 {
     static struct helper h;
@@ -125,7 +114,7 @@ _Noreturn void tls_helper_run(int control, struct request_bpf *bpf)
                         .returns = bpf->progs.tls_return};
     keep_only(control, &h);
     helper_process_become("sonde-tls");
-    raise_limit();
+    helper_process_raise_descriptors(); /* each attached site takes up to four */
     for (;;) {
         _cleanup_(descriptors_close) struct descriptors with;
         if (descriptors_receive(control, &ask, sizeof(ask), &with, 0) != (ssize_t)sizeof(ask))

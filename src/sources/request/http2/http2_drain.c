@@ -1,6 +1,7 @@
 /* See http2_drain.h. */
 #include "sources/request/http2/http2_drain.h"
 
+#include "model/request.h"
 #include "probes/common/sampling.h"
 #include "probes/request/request_choice.h"
 #include "sources/events/batch.h"
@@ -72,24 +73,11 @@ void http2_drain_forget_process(struct http2_drain *d, uint32_t place)
     d->processes[place] = NULL;
 }
 
-static bool is_failed(const struct request_record *r)
-{
-    return !r->status || (r->status >= 500 && r->status != REQUEST_GRPC_STATUS && r->status != REQUEST_GRPC_UNKNOWN);
-}
-
 static void count_request(struct request_process *p, const struct request_record *r)
 {
-    const uint32_t class = r->status < REQUEST_GRPC_STATUS ? r->status / 100u : is_failed(r) ? 5 : 2;
-    static const uint64_t bounds_ns[] = {
-#define BOUND(ns) (ns),
-        REQUEST_BOUNDS(BOUND)
-#undef BOUND
-    };
-    unsigned bucket = 0;
-    while (bucket < REQUEST_BOUND_COUNT && r->duration_ns > bounds_ns[bucket])
-        bucket++;
-    p->buckets[class < REQUEST_CLASSES ? class : 0][bucket]++;
-    p->duration_sum_ns[class < REQUEST_CLASSES ? class : 0] += r->duration_ns;
+    const uint16_t class = request_status_class(r->status), known = class < REQUEST_CLASSES ? class : 0;
+    p->buckets[known][request_duration_bucket(r->duration_ns)]++;
+    p->duration_sum_ns[known] += r->duration_ns;
     p->last_ns = r->h.time_ns;
     memcpy(p->comm, r->comm, sizeof(p->comm));
 }
@@ -103,7 +91,7 @@ static void take_ended(void *context, uint64_t process, struct request_record *r
         return;
     }
     count_request(&p->counts, r);
-    if (request_is_notable(&p->counts, r->duration_ns, is_failed(r), r->h.time_ns, d->records_a_window))
+    if (request_is_notable(&p->counts, r->duration_ns, request_is_failed(r->status), r->h.time_ns, d->records_a_window))
         r->flags |= REQUEST_NOTABLE;
     r->weight = request_sample_weight(&p->counts, sampling_hash(d->seed, r->id));
     if (!(r->flags & REQUEST_NOTABLE) && !r->weight)

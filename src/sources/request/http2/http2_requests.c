@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS     4096
-#define BLOCK_BYTES 65536 /* of all frames of a block of header fields; longer ones are lost */
+#define BUCKETS          4096
+#define LIMIT_STEP_BYTES (256u << 10)
+#define BLOCK_BYTES      65536 /* of all frames of a block of header fields; longer ones are lost */
 
 /* One direction of a connection. */
 struct side {
@@ -42,6 +43,7 @@ struct http2_requests {
     struct http2_stream *unused;
     uint32_t stream_count, unused_count;
     uint32_t connection_count;
+    size_t taken; /* bytes of records since memory was last looked at: it grows with them */
     struct http2_losses losses;
 };
 
@@ -359,6 +361,7 @@ static void take_frames(struct http2_requests *q, struct connection *c, const st
 void http2_requests_take(struct http2_requests *q, const void *record, size_t size)
 {
     const struct http2_frames *r = record;
+    q->taken += size;
     if (size < sizeof(struct http2_closed) || r->number - 1 >= REQUEST_CONNECTIONS_MAX) {
         q->losses.malformed++;
         return;
@@ -395,6 +398,9 @@ static size_t connection_bytes(const struct connection *c)
 void http2_requests_limit(struct http2_requests *q)
 {
     size_t bytes = 0;
+    if (q->taken < LIMIT_STEP_BYTES)
+        return;
+    q->taken = 0;
     for (uint32_t i = 0; q->connection_count && i < REQUEST_CONNECTIONS_MAX; i++)
         bytes += connection_bytes(q->connections[i]);
     for (uint32_t i = 0; bytes > HTTP2_REQUESTS_BYTES && i < REQUEST_CONNECTIONS_MAX; i++) {
