@@ -1,10 +1,10 @@
-/* BPF side of request tracing: requests served over plain HTTP/1 on sockets.
+/* BPF side of request tracing: requests served over HTTP/1, HTTP/2 and TLS on sockets.
  *
- * A thread that receives the first bytes of a request begins it; what is sent on the socket is its reply, by whichever
- * thread. Three methods see sends and receives; the cheapest that attaches is used: the socket tracepoints, fexit of
+ * A request begins when a thread receives its first bytes. All bytes that any thread then sends on the socket are its
+ * reply. Three methods see sends and receives; the cheapest that attaches is used: the socket tracepoints, fexit of
  * inet_sendmsg and inet_recvmsg, the exit of all system calls. inet_sock_set_state is used with each of them. Records
- * go to the ring (request.h) and on to src/sources/request/request.c. What requests waited for is not known here, but
- * in the flight recorder. */
+ * go to the ring (request.h) and on to src/sources/request/request.c. The flight recorder, and not this program,
+ * records why requests waited. */
 #include "probes/common/vmlinux.h"
 
 #include "probes/common/run_timer.bpf.h"

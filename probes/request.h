@@ -1,10 +1,10 @@
 /* The record of one served request. Of HTTP/1 it is written by request.bpf.c when the next one begins on its
  * connection, when the connection ends, or when nothing more was sent for a while; and the counters that it keeps for
- * all requests, including those without a record. What the time of a request was spent on is in the flight recorder
- * (recorder/recorder.h).
+ * all requests, including those without a record. The flight recorder (recorder/recorder.h) holds how the time of a
+ * request was spent.
  *
- * Of HTTP/2, each stream is a request: the source writes its record when the stream has ended, from what
- * request.bpf.c copies of its frames (request/http2.h).
+ * Each stream of HTTP/2 is a request. request.bpf.c copies parts of its frames (request/http2.h), and the source writes
+ * the record from these copies when the stream has ended.
  *
  * A reply of HTTP/1 may continue after its record was sent (a stream). A later record with the same `id` then replaces
  * it. */
@@ -20,8 +20,8 @@ enum {
     RECORD_REQUEST_STREAM = 40, /* struct request_stream_record */
 };
 
-/* The other end of a socket on which something was sent that is no reply to a request: of a service, usually. The
- * place of one is the low bits of its cookie; another socket may have taken it. */
+/* The peer of a socket that sent data other than a reply, usually a service that requests call. The low bits of the
+ * cookie are the index of the entry, which another socket may have taken. */
 struct request_peer {
     __u64 socket; /* cookie; 0: none */
     __u16 family; /* AF_INET, AF_INET6 */
@@ -46,8 +46,8 @@ _Static_assert(sizeof(struct request_peer) == 32, "two a line of cache");
 /* and with a process's name; names of sockets are claimed as they are. */
 #define REQUEST_CLAIM_NAME (1ULL << 63 | 1ULL << 62)
 
-/* The name of a process: its PID, and when it began (since boot, in steps of 1024 ns), by which the next process of
- * that PID is another. */
+/* The name of a process: its PID and its start time (since boot, in steps of 1024 ns). The start time distinguishes it
+ * from a later process with the same PID. */
 #define REQUEST_NAME_PID_BITS 22
 #define REQUEST_NAME_BITS     62
 
@@ -139,7 +139,7 @@ struct request_stream_record {
     __u64 first_byte_ns; /* of the reply, since start_ns; likewise: */
     __u64 first_ns;      /* the first token, or the first chunk if there are no tokens; 0: none; */
     __u64 last_ns;       /* the last */
-    __u32 chunks;        /* events with data, but for "[DONE]"; */
+    __u32 chunks;        /* events with data other than "[DONE]"; */
     __u32 tokens;        /* of them, those with text */
     __u32 usage;         /* how many tokens the server says there were; 0: it does not */
     __u16 status;
@@ -163,8 +163,8 @@ static inline int request_stream_record_is_sound(const struct request_stream_rec
 }
 
 /* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations up to bound i, and
- * above the bound before it; the last bucket has no bound. The bounds are those of OpenTelemetry's semantic conventions
- * for durations of HTTP requests and of calls, in ns. */
+ * above the bound before it; the last bucket has no bound. OpenTelemetry's semantic conventions define the bounds, for
+ * durations of HTTP requests and of calls; here in ns. */
 #define REQUEST_BOUNDS(X)                                                                                              \
     X(5000000)                                                                                                         \
     X(10000000)                                                                                                        \

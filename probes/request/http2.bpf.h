@@ -1,5 +1,5 @@
-/* HTTP/2 on the sockets of servers: finds the frames in what is received and sent, and copies what requests need of
- * them to the ring (http2.h). Part of request.bpf.c.
+/* HTTP/2 on the sockets of servers: finds the frames in the bytes received and sent, and copies the parts that describe
+ * requests to the ring (http2.h). Part of request.bpf.c.
  *
  * A connection is recognized by its preface, or in its middle by two consistent frames. It then has an entry among the
  * connections, and both of its directions a walker: a few bytes of state that say where in a frame the next byte is.
@@ -49,7 +49,7 @@ struct {
     __uint(max_entries, 1024 * 1024);
 } http2_ring SEC(".maps");
 
-/* Where the walk of one system call is, and what it has copied. */
+/* The state of the walk over the bytes of one system call, and the record that it fills. */
 struct http2_walk {
     __u64 vector, base; /* addresses: of the next part of the vector, of the next byte */
     __u32 part, left;   /* bytes: of this part, of the parts after it */
@@ -58,7 +58,7 @@ struct http2_walk {
     struct syscall_registers registers; /* a copy, where they cannot be read directly */
     struct http2_frames record;
     __u8 beyond[HTTP2_PIECE];
-    __u64 ahead_base; /* address of what `ahead` has, */
+    __u64 ahead_base; /* address of the bytes in `ahead`, */
     __u32 ahead_size; /* and how many bytes; 0: none */
     __u8 ahead[HTTP2_AHEAD + HTTP2_SHORT];
 };
@@ -372,7 +372,7 @@ __noinline int http2_find_bytes(__u32 bytes)
     return 1;
 }
 
-/* Bytes were missed: goes on if they lie within one payload of which nothing is copied. */
+/* `bytes` were missed. The walker stays in step if all of them belong to a payload that is not copied. */
 static __always_inline void http2_miss(struct http2_side *s, __u32 bytes)
 {
     if (!s->is_live)
@@ -386,7 +386,8 @@ static __always_inline void http2_miss(struct http2_side *s, __u32 bytes)
     s->has_gap = 1;
 }
 
-/* The first byte of the walk; 0: there is none. */
+/* Returns the address of the walk's next byte, and in `*ret_size` the bytes that follow each other there; 0: no bytes
+ * are left, or they cannot be read. */
 static __always_inline __u64 http2_first_bytes(struct http2_walk *w, __u32 *ret_size)
 {
     struct {
@@ -501,8 +502,8 @@ __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int i
     return 0;
 }
 
-/* Whether the `bytes` that were read, of which the first `size` follow each other at `buffer`, are whole frames as far
- * as can be seen: one that fills them, or two. */
+/* Whether the `bytes` that were read look like whole frames: one frame that fills them, or two frame headers in
+ * sequence. The first `size` of them follow each other at `buffer`. */
 __noinline int http2_has_frames(__u64 buffer, __u32 size, __u32 bytes)
 {
     __u64 head;

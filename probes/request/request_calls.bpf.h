@@ -33,7 +33,7 @@ static __noinline void syscall_of_task(struct task_struct *task, struct request_
         syscall_from_registers(&copy, ret);
 }
 
-/* The user stack pointer with which the running thread entered the kernel. */
+/* The user stack pointer of the running thread when it entered the kernel. */
 static __always_inline __u64 syscall_stack_pointer(void)
 {
     if (has_task_registers)

@@ -10,8 +10,8 @@
 #include "probes/request/request_stream.bpf.h"
 #include "probes/request/request_threads.bpf.h"
 
-/* The number of bounds that `ns` exceeds. Without a branch: each would double what the verifier has to look at. A
- * function: inlined twice, its bounds would be kept on the stack, of which there is no more (link_record). */
+/* The number of bounds that `ns` exceeds. It has no branches, because each would double the verifier's work. It is a
+ * function, because the bounds of two inlined copies would not fit on the stack (link_record). */
 static __noinline __u64 duration_bucket(__u64 ns)
 {
     __u64 v = at_most(ns, 1ULL << 62), bucket = 0;
@@ -122,8 +122,8 @@ static __noinline int send_stream(struct request_connection *c, struct request_s
     return 0;
 }
 
-/* Reports what is known of a reply beyond its duration: with each record of its request, and once at its end. A reply
- * of OpenAI's API that is no stream has ended when nothing was sent for a while. */
+/* Sends the stream record of a reply: with each record of its request, and once at the reply's end. A reply of OpenAI's
+ * API that is not a stream ends when nothing was sent for a while. */
 static __always_inline void report_stream(struct request_connection *c, bool is_recorded, bool last)
 {
     struct request_stream *st = stream_is_known(c) ? stream_find(c->number) : NULL;

@@ -64,8 +64,8 @@ static __always_inline void begin_pipelined(struct request_connection *c, __u64 
     c->closing = closing;
 }
 
-/* More of the reply, or all of it: `bytes`, of which `text` are the first. Returns whether the connection has ended,
- * and the reply may be complete with this. */
+/* Accounts for `bytes` of the reply, which begin with `text`. Returns whether the connection has ended, so that the
+ * reply may now be complete. */
 static __always_inline bool take_reply(struct request_connection *c, const struct request_text *text, __u32 bytes,
                                        __u64 pid_tgid, __u64 now)
 {

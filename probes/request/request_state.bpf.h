@@ -55,8 +55,8 @@ struct request_connection {
     bool closing;            /* its connection has ended, and the sender is not back yet (struct request_unfinished) */
     bool unanswered;         /* counted as such with the thread that read it (request_threads.bpf.h) */
     bool shared;             /* that thread was not with this request alone */
-    bool is_http2 : 1;       /* its requests are those of http2.bpf.h; of `r`, only what they have in common is used */
-    bool tls : 1;            /* what is sent and received is ciphertext (tls_state.bpf.h) */
+    bool is_http2 : 1;       /* http2.bpf.h has its requests; only members common to all of them are set in `r` */
+    bool tls : 1;            /* its socket carries ciphertext (tls_state.bpf.h) */
     __u8 stream;             /* whether its reply is one (request_stream.bpf.h) */
     struct request_record r; /* its last member is the line, */
     char beyond[REQUEST_LINE_BYTES]; /* which ends before this; but the verifier does not see that (append_line) */

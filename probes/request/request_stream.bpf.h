@@ -1,9 +1,9 @@
 /* Replies that are streams of server-sent events: when the first byte and the tokens were sent, and how many; and the
  * model that a request of OpenAI's API names. Part of request.bpf.c; the bytes are read by stream_scan.h.
  *
- * A reply is looked at where it can be a stream: from the second send on, and its first send, with the header, if its
- * process has sent a stream before or the request is one of OpenAI's API. So the first send of a server's first stream
- * may hold an event that is not counted (REQUEST_STREAM_LATE). */
+ * A reply is read where it can be a stream: from its second send on. Its first send, with the header, is read only if
+ * its process has sent a stream before, or if the request is one of OpenAI's API. So the first send of a server's first
+ * stream may hold an event that is not counted (REQUEST_STREAM_LATE). */
 #pragma once
 
 #include "probes/request/request_http.bpf.h"
@@ -34,7 +34,7 @@ struct request_stream {
     __u32 pieces_left;
     __u32 flags;            /* REQUEST_STREAM_LATE */
     bool is_reported;       /* as ended */
-    __u8 piece[SCAN_PIECE]; /* that is being read: not on the stack, of which little is left */
+    __u8 piece[SCAN_PIECE]; /* being read; the stack has no room for it */
 };
 
 struct {
@@ -76,8 +76,8 @@ static __always_inline bool stream_has_ended(const struct request_connection *c)
     return st && st->scan.place == STREAM_PLACE_END;
 }
 
-/* The bytes [from, end) of the piece, at most SCAN_STEP. A function: the verifier follows each of its few iterations
- * once, which is most of what it does for the programs of requests. */
+/* The bytes [from, end) of the piece, at most SCAN_STEP. It is a function, so that the verifier follows each of its few
+ * iterations once. This is still most of the verifier's work for the request programs. */
 __noinline int stream_scan_step(__u64 number, __u32 from, __u32 end)
 {
     struct request_stream *st = stream_find(number);
@@ -179,8 +179,8 @@ static __always_inline void stream_scan_send(struct request_stream *st, __u64 nu
     lose(REQUEST_LOSS_STREAM_UNREAD);
 }
 
-/* Reads the first bytes of a buffer or vector, up to STREAM_BEGINNING_BYTES of its first four parts: those of Node.js
- * are the size of a chunk, CR LF, and the chunk. Returns how many. */
+/* Reads the first bytes of a buffer or vector, up to STREAM_BEGINNING_BYTES of its first four parts. Node.js sends the
+ * size of a chunk, CR LF, and the chunk as separate parts. Returns the number of bytes read. */
 static __always_inline __u32 stream_read_beginning(struct request_stream *st, __u64 address, __u64 parts, __u32 bytes)
 {
     struct stream_vector part = {.base = address, .size = bytes};

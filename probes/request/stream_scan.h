@@ -58,7 +58,7 @@ struct stream_scan {
     __u32 hash; /* of the current word: of a line, a field's name, or a JSON string */
     __u32 chunk_left;
     __u32 number;
-    __u32 chunks; /* events with data, but for "[DONE]" */
+    __u32 chunks; /* events with data other than "[DONE]" */
     __u32 tokens; /* of them, those with text */
     __u32 usage;  /* the tokens that the server counted; 0: it has not said */
     __u8 place;   /* enum stream_place */
@@ -261,7 +261,7 @@ static inline __attribute__((always_inline)) void stream_frame_byte(stream_scan_
     }
 }
 
-/* A byte of the name of the model. A name with an escaped character is none. */
+/* A byte of the name of the model. A name with an escaped character is ignored. */
 static inline __attribute__((always_inline)) void stream_model_byte(stream_scan_t s, __u8 byte)
 {
     __u32 n = s->model_bytes;
@@ -341,8 +341,8 @@ static inline __attribute__((always_inline)) void stream_scan_byte(stream_scan_t
     }
 }
 
-/* `bytes` were not read. An event of which some was read is taken as ended with them, and the next as beginning behind
- * them; between chunks, where their borders are not known, nothing more can be read. */
+/* Skips `bytes` that were not read. An event that had begun is assumed to end within them, and the next one to begin
+ * after them. If the place where a chunk begins is lost with them, nothing more can be read. */
 static inline __attribute__((always_inline)) void stream_scan_skip(stream_scan_t s, __u32 bytes)
 {
     const __u8 place = s->place;
@@ -376,7 +376,7 @@ static inline __attribute__((always_inline)) void stream_scan_begin(stream_scan_
     s->place = place;
 }
 
-/* What the first `bytes` (16 at most are looked at) of a later send of a reply begin. */
+/* The kind of data that a later send of a reply begins with, from at most 16 of its first `bytes`. */
 enum stream_beginning {
     STREAM_BEGINS_NOTHING,
     STREAM_BEGINS_EVENT,

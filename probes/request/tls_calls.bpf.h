@@ -1,6 +1,6 @@
 /* Programs at the functions of OpenSSL: SSL_read, SSL_write, SSL_free, and BIO_write in processes with memory BIOs.
- * They note what is read and written (tls_state.bpf.h), and call no global function (common/preemption.bpf.h). Part of
- * request.bpf.c. */
+ * They note the plaintext that is read and written (tls_state.bpf.h), and call no global function
+ * (common/preemption.bpf.h). Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/preemption.bpf.h"
@@ -139,7 +139,7 @@ static __always_inline void tls_end_call(const struct user_registers *r)
     const __u64 ssl = t->ssl, bytes = tls_call_bytes(t, TLS_RESULT(r));
     const bool is_sent = t->is_write && t->sends;
     t->ssl = 0;
-    if (is_sent ? bytes && !t->is_repeated : !bytes) /* what is known of the object stays as it is */
+    if (is_sent ? bytes && !t->is_repeated : !bytes) /* the object's state does not change */
         return;
     struct tls_stream *s = tls_stream_make(ssl);
     if (!s) {

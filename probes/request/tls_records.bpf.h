@@ -4,10 +4,10 @@
 #include "probes/request/request_state.bpf.h"
 
 #define TLS_RECORD_HEAD    5  /* type, version, length */
-#define TLS_RECORD_BYTES   32 /* that tell one record from another: the header, and ciphertext */
+#define TLS_RECORD_BYTES   32 /* that identify a record: its header and first ciphertext */
 #define TLS_RECORD_TEXT    23 /* its type: application data */
 #define TLS_RECORD_MORE    64 /* header, padding and so on: a record has at most so much more than its text */
-#define TLS_RECORDS_A_CALL 4  /* that are looked at in one send */
+#define TLS_RECORDS_A_CALL 4  /* most records examined in one send */
 
 /* A hash of the record's beginning; 0: it has no text, or too few bytes. */
 static __always_inline __u64 tls_record_hash(const void *buffer, __u32 bytes)
@@ -24,7 +24,7 @@ static __always_inline __u64 tls_record_hash(const void *buffer, __u32 bytes)
     return hash ?: 1;
 }
 
-/* Length of the record that begins there, with its header; 0: it is none. */
+/* Length of the record that begins there, with its header; 0: no record begins there. */
 static __always_inline __u32 tls_record_length(const void *buffer)
 {
     __u8 head[TLS_RECORD_HEAD];

@@ -2,7 +2,7 @@
  * this socket, and the reply that is sent. Included by request_send.bpf.h; part of request.bpf.c.
  *
  * A send inside of SSL_write is the object's. Other sends are recognized by the TLS record that they begin with, which
- * BIO_write has seen before. What is neither is no text: an alert, the rest of a handshake. */
+ * BIO_write has seen before. All other sends carry no text: alerts, the rest of a handshake. */
 #pragma once
 
 #include "probes/request/tls_receive.bpf.h"
@@ -29,8 +29,8 @@ static __always_inline void tls_find_arrival(const struct tls_socket *k, struct 
 
 enum { TLS_IS_TEXT = 1, TLS_IS_NEXT, TLS_HAS_ENDED, TLS_IS_PIPELINED };
 
-/* Global functions from here on, which the programs call one after another: so the stack that each needs is not added
- * to that of the others. They find everything by the connection's number. */
+/* The functions from here on are global, and the programs call them one after another: so the stack sizes do not add
+ * up. They find everything by the connection's number. */
 
 /* The socket has sent `bytes`, and the object `ssl` has written the record that they begin with; 0: not known. Returns
  * whether they are the object's text, and a request was read before it: then the connection's last one is to be

@@ -66,15 +66,15 @@ struct tls_stream {
     __u64 received_ns;                       /* when that was read from the socket */
     __u64 next_arrival_ns, next_received_ns; /* likewise, of text that is still to be read */
     __u64 produced;                          /* bytes of TLS records that writes have put into a memory BIO, */
-    __u64 sent;                              /* and how many of these the socket has sent */
+    __u64 sent;                              /* and the part of them that the socket has sent */
     __u32 bytes_in;                          /* read: so many bytes of text, */
     __u32 written;                           /* and written into a memory BIO */
     __u8 line_bytes, head_bytes;
     bool text_is_sent;               /* of a write that did not finish: it will be tried again */
     bool is_noted;                   /* its process is among tls_buffered */
     bool is_freed;                   /* the object is gone; its last request waits for the end of the connection */
-    char head[12];                   /* the first bytes of what was written */
-    char line[REQUEST_LINE_BYTES];   /* and of what was read, */
+    char head[12];                   /* the first bytes written, */
+    char line[REQUEST_LINE_BYTES];   /* and the first bytes read, */
     char beyond[REQUEST_LINE_BYTES]; /* which ends before this; but the verifier does not see that */
 };
 
@@ -162,8 +162,8 @@ static __always_inline struct tls_call *tls_call_of_syscall(__u32 tid)
     return t && tls_is_inside(t, syscall_stack_pointer()) ? t : NULL;
 }
 
-/* The object of that call; 0: none, or of Go, where a receive does not show it. In a form in which the compiler does no
- * arithmetic with the pointer. */
+/* Returns the object of the TLS call that contains this system call; 0: there is no such call, or it is one of Go,
+ * where a receive does not show the object. Written so that the compiler does no arithmetic with the pointer. */
 static __always_inline __u64 tls_object_of_syscall(__u32 tid)
 {
     const struct tls_call *t = tls_call_of_syscall(tid);

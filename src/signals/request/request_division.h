@@ -27,7 +27,8 @@ static inline uint64_t division_take_recorded(struct division_share *share, uint
     return taken;
 }
 
-/* Returns the whole requests of the series' part, whose weight is `weight`, and keeps what it is owed. */
+/* Returns the number of whole requests that a series of weight `weight` gets. Keeps the fraction that it is still owed
+ * in `share`. */
 static inline uint64_t division_take_part(struct division *d, struct division_share *share, double weight)
 {
     const double part = (double)d->all * (weight / d->weight) + (double)share->owed;

@@ -16,7 +16,7 @@ struct request_record;
 /* A request that has just ended. */
 struct request_path {
     const struct request_record *record;
-    const struct request_stream_record *stream; /* NULL: its reply is none */
+    const struct request_stream_record *stream; /* NULL: its reply is not a stream */
     bool schedules_itself;                      /* its program puts its work on threads by a scheduler of its own */
     uint64_t route;                             /* route_slowest_key */
     bool is_done;                               /* it has been looked for */

@@ -1,5 +1,6 @@
 /* The plaintext of TLS: finds OpenSSL and Go's crypto/tls in the files that processes map, and has the request source
- * attach to it. Each file is attached to once, whoever maps it, and as long as a process does. Pipeline thread only. */
+ * attach to it. Each file is attached to once, however many processes map it, and until no process maps it. Pipeline
+ * thread only. */
 #pragma once
 
 #include "base/cleanup.h"

@@ -48,7 +48,7 @@ int tls_attachments_add(struct tls_attachments *a, int fd, int32_t pid, const st
 /* Takes ownership of `t`, which is detached later. */
 void tls_attachments_remove(struct tls_attachments *a, struct tls_attachment *t);
 
-/* Detaches all, for good: what is added later is not attached to. */
+/* Detaches all files for good: files that are added later are not attached to. */
 void tls_attachments_stop(struct tls_attachments *a);
 bool tls_attachments_is_stopped(const struct tls_attachments *a);
 

@@ -21,7 +21,7 @@ struct side {
     uint8_t have;
     uint8_t first_flags;          /* of the HEADERS frame that began the block */
     uint32_t keep;                /* bytes of the payload to come */
-    uint64_t time_ns, arrival_ns; /* of the system call in which the block began */
+    uint64_t time_ns, arrival_ns; /* of the system call that began the block */
     struct buf payload, block;
     bool is_block_lost;
 };
@@ -43,7 +43,7 @@ struct http2_requests {
     struct http2_stream *unused;
     uint32_t stream_count, unused_count;
     uint32_t connection_count;
-    size_t taken; /* bytes of records since memory was last looked at: it grows with them */
+    size_t taken; /* bytes of records since memory was last measured: it grows with them */
     struct http2_losses losses;
 };
 

@@ -38,7 +38,7 @@ void http2_requests_take(struct http2_requests *q, const void *record, size_t si
 
 /* Frees the tables and buffers of all connections if they hold more than HTTP2_REQUESTS_BYTES, which clients of an
  * observed server could bring about on purpose. Header fields that were sent before are then unknown, and each such
- * connection counts as a gap. To be called after each turn; looks at them once in 256 KiB of records. */
+ * connection counts as a gap. To be called after each turn; measures the memory once in 256 KiB of records. */
 #define HTTP2_REQUESTS_BYTES (4u << 20)
 void http2_requests_limit(struct http2_requests *q);
 

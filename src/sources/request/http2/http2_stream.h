@@ -15,7 +15,7 @@
 #define HTTP2_MODEL_BYTES    96
 #define HTTP2_NO_GRPC_STATUS 255
 
-/* What is kept of a block of header fields. Sizes of 0: not there, or not known. */
+/* The fields kept from a block of header fields. Sizes of 0: not there, or not known. */
 struct http2_fields {
     char method[HTTP2_METHOD_BYTES];
     char path[HPACK_VALUE_MAX];
@@ -59,5 +59,5 @@ void http2_stream_reply(struct http2_stream *s, const struct http2_fields *field
 /* One side has reset it, for the reason `code`. */
 void http2_stream_reset(struct http2_stream *s, uint32_t code);
 
-/* Writes what is known to the record, in which the connection's members are there. */
+/* Completes a record that already has the members of the connection with the members of the stream. */
 void http2_stream_write(const struct http2_stream *s, uint64_t end_ns, struct request_record *r);
