@@ -1,7 +1,7 @@
 /* BPF side of CPU profiling: runs on every tick of a CPU's perf event, filters by the current task, walks its kernel
- * and user stack and writes one record of variable length (unwind/stack.h) to the ring. Handles other events as well:
- * events that the kernel counts arrive the same way; tracepoints and user probes have programs of their own, of which
- * one is loaded.
+ * and user stack and writes one record of variable length (unwind/stack.h) to the ring. Other events that the kernel
+ * counts arrive the same way. Tracepoints and user probes have programs of their own; only one of all these programs is
+ * loaded.
  *
  * Losses: records when the ring is full or scratch memory is missing, stack copies when the ring is half full, events
  * during another event (struct cpu_stats). Unused features are constants, which the verifier removes together with

@@ -13,7 +13,7 @@ struct cpu_stats {
     __u64 links_lost;       /* samples too large to contain their traced request */
     __u64 interpreted_lost; /* samples too large to contain their interpreter's frames */
     __u64 labels_lost;      /* samples without all labels of their goroutine, or with a truncated one */
-    __u64 seen;             /* events counted by the kernel for which the program ran, of any task */
+    __u64 seen;             /* events that the kernel counted and passed to the program, of any task */
     __u64 since_sample;     /* events of tasks that pass the filters, since the last sample */
     __u64 interrupted;      /* events during another event on the same CPU: not recorded */
     __u32 at_work;          /* an event is being recorded */

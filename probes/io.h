@@ -328,7 +328,7 @@ struct aio_request {
 #define IO_MAX_COUNTERS        16384
 #define IO_MIN_COUNTERS        2048
 #define IO_MAX_FINE_COUNTERS   65536 /* where they are by process or file */
-#define IO_MAX_RESERVE         4096  /* for what does not fit those */
+#define IO_MAX_RESERVE         4096  /* for operations that find those full */
 #define IO_MAX_COMMANDS        16384 /* of processes: older ones give way */
 #define IO_MAX_ERRORS          2048
 #define IO_MAX_PATHS           4096 /* of failed calls: older ones give way */

@@ -42,8 +42,8 @@ struct {
     __type(value, struct process_environment_stats);
 } environment_stats SEC(".maps");
 
-/* 1 if the text "OTEL" starts in `word`, of which `next` is the continuation; without branches, which would multiply
- * the verifier's work. */
+/* 1 if the text "OTEL" starts in `word` and, if need be, continues in `next`. It has no branches, because they would
+ * multiply the verifier's work. */
 static __always_inline __u64 has_prefix(__u64 word, __u64 next)
 {
     const __u64 prefix = 'O' | 'T' << 8 | 'E' << 16 | 'L' << 24;

@@ -6,7 +6,7 @@
  * thread give the length, so that nothing need be noted when it leaves. On older kernels the stack is walked when the
  * thread leaves the CPU, however long the wait will be. Walks have a share of each CPU's time.
  *
- * While processes are watched, a clock event samples what they run, and what their child processes run. These samples
+ * While processes are watched, a clock event samples the code that they and their child processes run. These samples
  * are evidence for requests only: profiles have their own samples, at their own rate.
  *
  * Losses: struct waits_stats. */

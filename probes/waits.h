@@ -1,8 +1,7 @@
 /* Where threads of servers wait and run: evidence for the critical paths of requests. A wait (struct wait_record) and a
  * sample of a running thread (struct run_record) refer to their stack by a name; the stack itself (RECORD_WAIT_STACK, a
- * struct stack_record) is sent when it was not sent for a while, whichever thread of the process is there. Only threads
- * of processes that user space watches are recorded; when they run, also those of their child processes. Written by
- * waits.bpf.c. */
+ * struct stack_record) is sent when no thread of the process sent it for a while. Only waits of processes that user
+ * space watches are recorded; running threads of their child processes are sampled too. Written by waits.bpf.c. */
 #pragma once
 
 #include "probes/common/record.h"
@@ -28,8 +27,9 @@ _Static_assert(sizeof(struct run_record) == 32, "record format");
 
 #define WAITS_RUN_HZ 99 /* samples of a CPU in a second, while processes are watched */
 
-/* Waits of WAITS_MIN_NS are recorded, and shorter ones after the thread ran for WAITS_RUN_NS: they show what it ran.
- * The holder of Python's GIL waits for a moment when it is forced to give it up, after 5 ms. */
+/* Waits of WAITS_MIN_NS are recorded, and shorter ones after the thread ran for WAITS_RUN_NS: their stack shows the
+ * code that it ran. For example, the holder of Python's GIL waits for a moment when it is forced to give it up, after 5
+ * ms. */
 #define WAITS_MIN_NS 1000000
 #define WAITS_RUN_NS 3000000
 

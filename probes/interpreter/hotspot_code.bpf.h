@@ -77,7 +77,7 @@ static __always_inline struct hotspot_scratch *hotspot_scratch_get(void)
 #define HOTSPOT_FIELD(h, type, offset)                                                                                 \
     (*(type *)((h)->bytes + ((offset) & (HOTSPOT_BLOB_BYTES - 1) & ~(sizeof(type) - 1))))
 
-/* What is added to each byte of a compressed number. */
+/* The number that the JVM adds to each byte of a compressed number. */
 static __always_inline __u32 hotspot_number_bias(const struct hotspot_scratch *h)
 {
     return h->layout.flags & HOTSPOT_NUMBERS_BY_1 ? 1 : 0;

@@ -21,8 +21,8 @@ struct {
     __type(value, struct io_counters);
 } counters SEC(".maps");
 
-/* Counters for operations that found `counters` full, where it is by process or file: these are counted without both,
- * but for syncs, which are few, and tell which process makes a disk busy. */
+/* Counters for operations that found `counters` full, where it is by process or file: these are counted without process
+ * and file. Syncs keep their process: they are few, and show which process makes a disk busy. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, IO_MAX_RESERVE);

@@ -65,7 +65,7 @@ static __always_inline const struct mount *mount_of_path(const struct path *path
 }
 
 /* A mount of the file system that probably shows the file to the current task: the mount of its root or working
- * directory, else one that shows the whole file system. NULL: there is none. */
+ * directory, else one that shows the whole file system. NULL: no such mount exists. */
 static __noinline const struct mount *likely_mount(const struct super_block *sb)
 {
     const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();

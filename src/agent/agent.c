@@ -138,7 +138,7 @@ static void collect_metrics(struct agent *a)
     metric_set_free(before);
 }
 
-/* Somebody asks for metrics. */
+/* Called when another thread wants metrics: collects them unless the last ones are recent. */
 static void on_woken(void *context)
 {
     struct agent *a = context;
@@ -146,7 +146,7 @@ static void on_woken(void *context)
         collect_metrics(a);
 }
 
-/* From now on nobody collects metrics, and whoever asks has the last ones. */
+/* Ends the collection of metrics: from now on, requests for metrics get the last ones. */
 static void stop_collecting(struct agent *a)
 {
     pthread_mutex_lock(&a->lock);

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 /* Pipeline statistics, copied once a second so that readers never wait for a turn of the pipeline. Only `metrics` are
- * older: they are collected when somebody asks for them. */
+ * older: they are collected on request. */
 struct agent_stats {
     struct metric_set *metrics;
     uint64_t metrics_ns; /* when they were collected */
@@ -46,7 +46,7 @@ struct agent {
     uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */
 
-    _Atomic uint64_t last_turn_ns; /* of the main thread; at first that of the start */
+    _Atomic uint64_t last_turn_ns; /* of the main thread; at first, when it started */
     _Atomic int64_t answer_bytes;  /* replies of the page under way, which have a limit of their own */
     _Atomic uint64_t connections_ended[CONNECTION_END_COUNT];
 
@@ -54,7 +54,7 @@ struct agent {
     struct budget budget;
     struct agent_stats stats;
     uint64_t metrics_collections;
-    uint64_t metrics_due_ns; /* earlier than that, nobody has them collected again */
+    uint64_t metrics_due_ns; /* before this time, they are not collected again */
     pthread_cond_t metrics_collected;
 };
 

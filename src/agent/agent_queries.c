@@ -225,13 +225,13 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
                "CPU time of the agent's own threads, and of the process that opens files for it.",
                (budget_own_cpu_ns() + stats.helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_last_turn_timestamp_seconds", METRIC_GAUGE, "seconds",
-               "Unix time at which the main thread last did its work; it does so four times a second.",
+               "Unix time when the main thread last did its work; it does so four times a second.",
                (clock_unix_ns() - agent_idle_ns(a)) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_metrics_collections", METRIC_COUNTER, "",
-               "Times that the metrics of the signals were collected, which is done when somebody asks for them.",
-               (double)collections, METRIC_NO_LABELS);
+               "Times that the metrics of the signals were collected, which is done on request.", (double)collections,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_self_answer_bytes", METRIC_GAUGE, "bytes",
                "Answers of the page and of /metrics that are being sent, which budget.memory does not contain.",
                (double)atomic_load(&a->answer_bytes), METRIC_NO_LABELS);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ABSENT_SHARE 5 /* of so many requests, one may lack what is constant */
+#define ABSENT_SHARE 5 /* one in so many requests may lack the constant component */
 #define SMALL_SHARE  4 /* it takes at least this part of a typical request */
 #define MOST_SHARE   2 /* a component with at least this part of an answer's time is most of it */
 
@@ -47,7 +47,7 @@ static int longer_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* CPU time counts as a whole: samples name several functions of a request, of which each has a part of it. */
+/* CPU time counts as a whole, because samples divide it among several functions of a request. */
 static uint64_t part_key(const struct request *r, const struct request_part *part)
 {
     return request_part_key(r, part->kind == REQUEST_PART_CPU ? &(struct request_part){.kind = part->kind, .detail = ""}

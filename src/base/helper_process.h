@@ -14,8 +14,8 @@ int helper_process_fork(pid_t *ret_pid, int *ret_socket);
 void helper_process_keep_only(int *fds, size_t count);
 
 /* Gives the process its name (at most 15 bytes), has it end with its parent, and replaces the agent's handling of
- * signals: none is blocked, those by which users end the agent are ignored. Exits if it cannot change to the root
- * directory. */
+ * signals: no signal is blocked, and signals that ask the agent to end are ignored. Exits if it cannot change to the
+ * root directory. */
 void helper_process_become(const char *name);
 
 /* Raises the limit on open descriptors to its maximum, if possible. The agent has its own limit. */

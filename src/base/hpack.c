@@ -21,7 +21,7 @@ struct hpack_entry {
     bool has_value;
 };
 
-/* Of the static table: the sizes of names and values (appendix A), and what is kept. */
+/* The static table (appendix A): for each entry, the value if it is kept, the size of name and value, and the name. */
 static const struct {
     const char *value;
     uint8_t size;
@@ -118,7 +118,7 @@ static int grow(struct hpack_decoder *d)
     return 0;
 }
 
-/* Takes over nothing: copies what is kept of the value. */
+/* Adds a field to the dynamic table. Copies the part of the value that is kept. */
 static int insert(struct hpack_decoder *d, const struct hpack_field *field)
 {
     if (field->size + ENTRY_OVERHEAD > d->limit) {

@@ -29,7 +29,7 @@ struct hpack_field {
     bool has_value; /* false: not known */
     uint32_t size;  /* of name and value, in bytes; of a name that is not known: of the value */
     uint32_t name_size;
-    size_t value_size; /* of the value, of which at most HPACK_VALUE_MAX bytes are there */
+    size_t value_size; /* of the value; at most HPACK_VALUE_MAX bytes of it are there */
     const char *value;
 };
 

@@ -1,5 +1,5 @@
-/* See least_rights.h. The list of system calls names what is refused, not what is allowed: the libraries of the agent
- * use others in each release, and a call that is missing would break a node in production. */
+/* See least_rights.h. The list names the system calls that are refused, not those that are allowed: each release of the
+ * agent's libraries uses other calls, and one that an allow list lacks would break a node in production. */
 #include "base/least_rights.h"
 
 #include "base/cleanup.h"

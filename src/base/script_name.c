@@ -12,7 +12,7 @@ struct interpreter {
     const char *takes;   /* options with a value of their own, separated by spaces */
     const char *code;    /* options after which there is code, or nothing more */
     const char *program; /* options whose value is the program */
-    bool has_class;      /* what it runs is a class, by its whole name */
+    bool has_class;      /* it runs a class, given by its whole name */
 };
 
 static const struct interpreter interpreters[] = {

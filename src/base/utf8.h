@@ -13,9 +13,9 @@ size_t utf8_length(const char *text);
 /* The character at `text` (NUL-terminated); U+FFFD where the sequence is invalid. */
 uint32_t utf8_decode(const char *text);
 
-/* Whether a character is none of a name, but a command to the terminal or page that shows it: control characters (C0,
- * DEL, C1), separators of lines and paragraphs, and marks that change the direction of text. Names come from foreign
- * programs: every output replaces or escapes such characters. */
+/* Whether a character does not belong in a name, because a terminal or page takes it as a command: control characters
+ * (C0, DEL, C1), separators of lines and paragraphs, and marks that change the direction of text. Names come from
+ * foreign programs: every output replaces or escapes such characters. */
 bool utf8_is_control(uint32_t c);
 /* utf8_is_control for the character at `text` (NUL-terminated). False for the NUL, and where the sequence is invalid.
  */

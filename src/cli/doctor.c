@@ -129,7 +129,7 @@ static void put_cost(const struct agent_state *state, char *out, size_t size)
                  state->one_cpu_share_allowed * 100, units_format_size(state->memory_bytes, used, sizeof(used)),
                  units_format_size(state->memory_bytes_allowed, most, sizeof(most)));
     if (state->lost_samples && length > 0 && (size_t)length < size)
-        snprintf(out + length, size - (size_t)length, ", has dropped %" PRIu64 " samples for want of room",
+        snprintf(out + length, size - (size_t)length, ", has dropped %" PRIu64 " samples because its buffers were full",
                  state->lost_samples);
 }
 
@@ -143,7 +143,7 @@ static const char *why_no_state(int error)
                                     : NULL;
 }
 
-/* The agent at this address, and what it has reduced to keep to its CPU limit. */
+/* The agent at this address, and the detail that it has reduced to keep to its CPU limit. */
 static struct fact fact_agent(const char *address)
 {
     static struct agent_state state; /* keeps the text of `cost` */
@@ -339,6 +339,6 @@ static int run_doctor(int argc, char **argv)
 const struct subcommand subcommand_doctor = {
     .name = "doctor",
     .synopsis = "[--json] [--agent ADDRESS]",
-    .summary = "Check what this kernel allows, what attaches, and what is missing",
+    .summary = "Check what this kernel allows, which probes attach, and which rights are missing",
     .run = run_doctor,
 };

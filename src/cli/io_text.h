@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An interval: rows, and what is listed below them. All borrowed. */
+/* An interval: rows, and the lists below them. All borrowed. */
 struct io_interval_text {
     const struct io_row *rows;
     size_t count;

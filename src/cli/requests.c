@@ -150,10 +150,10 @@ static int run_requests(int argc, char **argv)
     const struct option_spec specs[] = {
         {'l', "last", OPTION_DURATION, &args.last_ns, "DURATION", "of the last DURATION, up to 5m (default 60s)",
          1000000000, REQUESTS_KEPT_SECONDS * 1000000000ll},
-        {0, "service", OPTION_TEXT, &args.service, "NAME", "only those of this service", 0, 0},
+        {0, "service", OPTION_TEXT, &args.service, "NAME", "only requests of this service", 0, 0},
         {0, "abnormal", OPTION_FLAG, &args.abnormal, NULL, "the requests that failed or were slow, by route and cause",
          0, 0},
-        {0, "each", OPTION_FLAG, &args.each, NULL, "with --abnormal: one line for each of these requests", 0, 0},
+        {0, "each", OPTION_FLAG, &args.each, NULL, "with --abnormal: one line for each request", 0, 0},
         {0, "json", OPTION_FLAG, &args.json, NULL, "as a JSON object (docs/why.md)", 0, 0},
         {0, "agent", OPTION_TEXT, &args.address, "ADDRESS", AGENT_ADDRESS_HELP, 0, 0},
         {0},

@@ -37,7 +37,8 @@ static void put_failures(const struct request_route *r, struct buf *out)
     }
 }
 
-/* The cause that lost most time, in words; of a route without slow requests, what they take their time for. */
+/* The cause that lost most time, in words. A route without slow requests shows the component that takes most of their
+ * time. */
 static void put_cause(const struct request_route *r, struct buf *out)
 {
     char duration[32];

@@ -32,7 +32,7 @@ static void list_changes(const struct config *before, const struct config *after
             buf_printf(out, "%s%s", out->size ? ", " : "", key);
 }
 
-/* `next`: the settings in force now; `read`: those of the file. */
+/* `next`: the settings in force now; `read`: the settings in the file. */
 static void report_changes(const struct config *before, const struct config *next, const struct config *read)
 {
     _cleanup_buf_ struct buf applied = {0}, others = {0};

@@ -30,7 +30,7 @@ struct agent_state {
     char detail[16];                  /* level of detail: "full", or a lower one that budget.one_cpu forces */
     char reduced[512], complete[512]; /* signals at this level, in words, separated by "; " */
     char outlook[192]; /* why it may use more CPU time than its limit now, and how long; "": it does not */
-    double one_cpu_share, one_cpu_share_allowed; /* what it uses, of one CPU */
+    double one_cpu_share, one_cpu_share_allowed; /* its CPU time, as a share of one CPU */
     uint64_t memory_bytes, memory_bytes_allowed;
     uint64_t lost_samples; /* dropped since its start: the rings or the memory for them were full */
     uint64_t uptime_ns;

@@ -40,7 +40,7 @@ static const struct setting core_keys[] = {
     {"page.socket_group", SETTING_TEXT, FIELD(page_socket_group), 0, 0, "the name of a group, or nothing",
      "group of page.socket; nothing: the group sonde if there is one"},
     {"page.token_file", SETTING_TEXT, FIELD(page_token_file), 0, 0, "a path, or nothing",
-     "file of hashed tokens, one of which clients of page.listen then need (`sonde token new`)"},
+     "file of hashed tokens; clients of page.listen then need a token (`sonde token new`)"},
     {"page.tls_certificate", SETTING_TEXT, FIELD(page_tls_certificate), 0, 0, "a path, or nothing",
      "file of the page's TLS certificate and its issuers, in PEM; page.listen then speaks HTTPS"},
     {"page.tls_key", SETTING_TEXT, FIELD(page_tls_key), 0, 0, "a path, or nothing",

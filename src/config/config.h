@@ -60,10 +60,10 @@ bool config_bool(const struct config *c, const char *key);
 void config_put_bool(struct config *c, const char *key, bool value);
 void config_put_duration(struct config *c, const char *key, uint64_t value_ns);
 
-/* Applies OTEL_EXPORTER_OTLP_... of the environment: endpoints of profiles, metrics and spans, and what they share. Any
- * file overrides it. An unusable endpoint is ignored, and `error` holds the reason ("": none), because these variables
- * are often set for other programs. If another endpoint is configured later, the headers and the client certificate of
- * the environment are dropped and never sent to it. */
+/* Applies OTEL_EXPORTER_OTLP_... of the environment: the endpoints of profiles, metrics and spans, and the settings
+ * that they share. Any file overrides it. An unusable endpoint is ignored, and `error` holds the reason ("": none),
+ * because these variables are often set for other programs. If another endpoint is configured later, the headers and
+ * the client certificate of the environment are dropped and never sent to it. */
 void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES]);
 
 /* Loads a file. Changes `c` only if the whole file is valid. On failure -errno, with the message in `error`. */

@@ -93,7 +93,7 @@ static void check_endpoint(struct config *c, const struct environment_signal *s,
     endpoint[0] = '\0';
 }
 
-/* Disables the endpoint of a signal whose own variables differ from what all signals share. */
+/* Disables the endpoint of a signal whose own variables differ from the shared settings. */
 static void check_own_variables(struct config *c, const struct environment_signal *s,
                                 const struct otlp_settings *shared, char *error)
 {
@@ -133,7 +133,7 @@ static void inherit(struct config *c, const char *variable, const char *key, con
     config_mark_inherited(c, key);
 }
 
-/* The variables of profiles come first, then those of all signals. */
+/* The variables of profiles come first, then the shared variables. */
 static void apply(struct config *c, const struct otlp_settings *s, char *error)
 {
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)

@@ -90,7 +90,7 @@ static const char *not_slow(const struct request *r)
     return r->usual.requests && !request_is_slow(r->duration_ns, &r->usual) ? ", not slow" : "";
 }
 
-/* What follows the upstream service in the place of a wait for it: " in query() db.py:7". */
+/* The text after the upstream service in the place of a wait for it: " in query() db.py:7". */
 static const char *behind_address(const struct request *r, const char *place)
 {
     const size_t bytes = strcspn(r->upstream, " ");

@@ -18,9 +18,9 @@ const char *request_sentence(const struct request *r, char out[REQUEST_SENTENCE_
  * what request_sentence reads, and r->constant. */
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
 
-/* What is known of a failure: "process 7 replied with status 500 after 9.00 ms (not slow: only the failure is
- * abnormal); it waited for no other service. Sonde does not see the error itself: see the log of that process." Reads
- * the components, upstream and r->usual. Writes "" for a request that did not fail. */
+/* Describes a failure: "process 7 replied with status 500 after 9.00 ms (not slow: only the failure is abnormal); it
+ * waited for no other service. Sonde does not see the error itself: see the log of that process." Reads the components,
+ * upstream and r->usual. Writes "" for a request that did not fail. */
 const char *request_failure(const struct request *r, char out[REQUEST_SENTENCE_BYTES]);
 
 /* Replaces *r, which the caller owns, by a copy whose `cause` is its sentence, and `group_cause` that of its group. On

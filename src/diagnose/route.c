@@ -24,8 +24,8 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Keys that say what they are: of Stripe, OpenAI, GitHub, GitLab, Slack, AWS, Google, Hugging Face, NVIDIA, npm, PyPI,
- * Shopify, SendGrid, DigitalOcean, and JSON web tokens. */
+/* Known prefixes of keys: Stripe, OpenAI, GitHub, GitLab, Slack, AWS, Google, Hugging Face, NVIDIA, npm, PyPI, Shopify,
+ * SendGrid, DigitalOcean, and JSON web tokens. */
 static bool has_key_prefix(struct span s)
 {
     static const char *const prefixes[] = {"sk_",   "pk_",   "rk_",    "sk-",         "whsec_",  "ghp_",  "gho_",

@@ -19,6 +19,6 @@ struct route {
 bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret);
 
 /* The same for the line of a request over HTTP/2 (request_record.line): "POST /path HTTP/2". `is_grpc`: its path is the
- * name of a method, in which nothing is replaced, and the model follows: "/inference.GRPCInferenceService/ModelInfer
- * resnet:2". What is not known is "*". */
+ * name of a method, which stays as it is, and the model follows: "/inference.GRPCInferenceService/ModelInfer resnet:2".
+ * An unknown method or path is "*". */
 bool route_parse_http2(const char *line, size_t bytes, bool is_grpc, struct route *ret);

@@ -148,7 +148,7 @@ static void put_totals(struct buf *out, const struct io_report_file *all)
     put_total(out, "metadata", io_file_metadata_operations(all), 0, all->metadata.ns, all_ns);
     if (all->maps)
         put_total(out, "mapped", all->maps, all->mapped_bytes, 0, all_ns);
-    buf_puts(out, "  Times are sums over all threads, shares those of I/O time; the bandwidth is that of the calls.\n");
+    buf_puts(out, "  Times are sums over all threads. Shares are of I/O time; bandwidths are bytes by call time.\n");
 }
 
 /* ---- failed operations ---- */
@@ -165,7 +165,7 @@ struct failing {
     size_t others;
 };
 
-/* Groups failures `[first, end)` of the report, those of one kind; the groups with the most first. */
+/* Groups the failures `[first, end)` of the report, which are of one kind; the groups with the most first. */
 static size_t group_failures(const struct io_failure *first, const struct io_failure *end,
                              struct failing groups[FAILING_GROUPS])
 {

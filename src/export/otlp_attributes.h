@@ -24,8 +24,8 @@ void otlp_put_attribute(struct buf *out, uint32_t field, const char *key, const 
 void otlp_put_true(struct buf *out, uint32_t field, const char *key, struct otlp_scratch *scratch);
 /* Appends a string field, converted to valid UTF-8. */
 void otlp_put_text(struct buf *out, uint32_t field, const char *text, struct otlp_scratch *scratch);
-/* Appends the pairs of a valid attribute_list as this field, the first of those of one name; without service.* where
- * `without_service`: they describe another service. */
+/* Appends the pairs of a valid attribute_list as this field; of pairs with the same name, the first. `without_service`
+ * leaves out service.*, which describe another service. */
 void otlp_put_attribute_list(struct buf *out, uint32_t field, const char *list, bool without_service,
                              struct otlp_scratch *scratch);
 /* Whether a valid attribute_list has this name. */

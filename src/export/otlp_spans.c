@@ -17,7 +17,7 @@
 struct writer {
     const struct otlp_spans_options *o;
     const struct otlp_spans_sink *sink;
-    const struct request *resource_of; /* whose service the current resource is; NULL: there is none */
+    const struct request *resource_of; /* its service is the current resource; NULL: no resource yet */
     struct buf resource;               /* Resource */
     struct buf scope;                  /* field of ScopeSpans, the same in all packets */
     struct buf spans;                  /* ScopeSpans.spans of the current resource */

@@ -58,7 +58,7 @@ DEFINE_FREEP(io_details)
 void io_details_clear(struct io_details *d);
 /* Adds what the kernel counted since the last call. -errno. */
 int io_details_take(struct io_details *d);
-/* Adds failures; those of this process and of Sonde's helpers are left out. -ENOMEM. */
+/* Adds failures, except failures of this process and of Sonde's helpers. -ENOMEM. */
 int io_details_add_error(struct io_details *d, const struct io_error_key *key, uint64_t count);
 
 /* The entries with the most by this order, most first: up to `max`. Returns how many. */

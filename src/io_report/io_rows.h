@@ -54,10 +54,10 @@ int io_rows_refresh(struct io_rows *r);
 /* Makes room in the kernel's tables within an interval: takes the counters of ended processes, and the entries of the
  * lists. The rows and lists of the previous interval become invalid. -errno. */
 int io_rows_sweep(struct io_rows *r);
-/* The length of the last interval: between the times at which the reading of all counters began, as that may take
+/* The length of the last interval: the time between the starts of two readings of the counters. Reading them may take
  * long on a busy node. */
 uint64_t io_rows_interval_ns(const struct io_rows *r);
-/* Those of the last interval; borrowed. */
+/* The details of the last interval; borrowed. */
 struct io_details *io_rows_details(const struct io_rows *r);
 
 /* The rows of the last interval that have an operation, the greatest first. The caller frees `*ret`; strings are valid

@@ -48,7 +48,7 @@ void coverage_put_nothing(const struct coverage *c, enum coverage_subject subjec
     else if (c->observed_ns == 0)
         buf_printf(out, "Nothing was observed in the last %s: whether there was an %s is not known.", asked, what);
     else if (c->observed_ns < c->asked_ns)
-        buf_printf(out, "No %s was seen in the last %s, of which %s were observed.", what, asked, observed);
+        buf_printf(out, "No %s was seen in the last %s; only %s of it were observed.", what, asked, observed);
     else
         buf_printf(out, "No %s was seen in the last %s, and all of that time was observed.", what, asked);
 }

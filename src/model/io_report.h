@@ -110,7 +110,7 @@ struct io_report {
     size_t thread_count;
     const struct io_failure *failures; /* unexpected errors first, then by count */
     size_t failure_count;
-    struct coverage coverage;           /* what was observed */
+    struct coverage coverage;           /* the observed part of the interval */
     const struct io_report_wait *waits; /* in no order */
     size_t wait_count;
     uint64_t waits_observed_ns; /* how long threads were observed for this; 0: not at all (rights or kernel) */

@@ -40,7 +40,7 @@ enum loss_reason {
 
 struct losses {
     uint64_t count[LOSS_COUNT];
-    uint64_t stacks, incomplete_stacks; /* stacks resolved; those of them with at least one loss_is_of_stack */
+    uint64_t stacks, incomplete_stacks; /* resolved stacks; incomplete: with at least one loss_is_of_stack */
 };
 
 /* Whether a sample with this loss is kept, with a stack that lacks frames or names. */

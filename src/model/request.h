@@ -24,7 +24,7 @@
     X(UNREAD, "unread")             /* its bytes had arrived and the server had not read them */                       \
     X(LOOP_BUSY, "loop_busy")       /* ready, while the event loop worked for others */                                \
     X(QUEUE_BEHIND, "queue_behind") /* in a queue, behind other work of the thread that took it */                     \
-    X(OTHER, "other")               /* waiting in a system call or fault that is none of the above */                  \
+    X(OTHER, "other")               /* waiting in a system call or fault of another kind */                            \
     X(STEAL, "steal")               /* the hypervisor ran something else on its CPU */                                 \
     X(UNATTRIBUTED, "unattributed") /* not known */
 
@@ -178,9 +178,9 @@ struct request {
 /* Which requests of a period are asked for. */
 enum request_choice {
     REQUEST_CHOICE_ALL,      /* slowest first */
-    REQUEST_CHOICE_ABNORMAL, /* of these, only those that failed or are slow for their route */
+    REQUEST_CHOICE_ABNORMAL, /* only requests that failed or are slow for their route, slowest first */
     REQUEST_CHOICE_GROUPS,   /* an example for each cause of each route, with `group` set; most time lost first */
-    REQUEST_CHOICE_ABNORMAL_GROUPS, /* of these, only those that failed or are slow for their route */
+    REQUEST_CHOICE_ABNORMAL_GROUPS, /* the same for requests that failed or are slow for their route */
     REQUEST_CHOICE_COUNT,
 };
 
@@ -197,7 +197,7 @@ uint64_t request_list_total(struct request *const *list, size_t count);
 
 #define REQUEST_SERVICE_BYTES 224
 
-/* The name under which services of a program are told apart: "uvicorn :8100", "nginx.service :80"; the unit where the
+/* The name that distinguishes the services of a program: "uvicorn :8100", "nginx.service :80"; the unit where the
  * service is named after it. Returns `out`. */
 const char *request_service_text(const char *service, const char *unit, uint16_t port, char out[REQUEST_SERVICE_BYTES]);
 

@@ -37,9 +37,9 @@ struct request_route {
     uint32_t known;   /* sampled requests that the median of the route rests on, weighted; REQUEST_USUAL_MIN needed */
     struct request_usual usual;      /* of the sample, however small it is */
     struct request_usual slow;       /* of those recorded that are slow (request_is_slow) */
-    enum request_part_kind top_kind; /* in which most of the slow ones took longer; where none is slow, the one that
-                                        takes most. Valid if top_count or usual.explained */
-    uint32_t top_count;              /* how many of the slow ones; 0: none is slow */
+    enum request_part_kind top_kind; /* the kind that took longer in most slow requests; the kind that takes most time
+                                        if no request is slow. Valid if top_count or usual.explained */
+    uint32_t top_count;              /* slow requests that took longer there; 0: no request is slow */
     /* Of the whole period: */
     uint64_t lost_ns;      /* time beyond the median of all slow ones: the sum over the causes */
     bool lost_is_estimate; /* some slow ones were not recorded */

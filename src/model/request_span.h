@@ -31,8 +31,7 @@ struct traceparent {
     bool is_sampled;
 };
 
-/* Parses the value of a header traceparent, of which `text` has at least the first 55 bytes if it is valid. False: it
- * is not valid. */
+/* Parses the value of a header traceparent. Its first 55 bytes are enough. False: it is not valid. */
 bool traceparent_parse(const char *text, size_t bytes, struct traceparent *ret);
 
 /* The span of request `request_id`: the same one for the same arguments. `caller` NULL: it named no trace. `own`: the

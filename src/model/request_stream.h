@@ -1,4 +1,4 @@
-/* What is known of a reply that is a stream of server-sent events. */
+/* The times and counts of a reply that is a stream of server-sent events. */
 #pragma once
 
 #include <stdbool.h>

@@ -36,8 +36,8 @@ static void prepare_exec(struct pipeline *p, uint32_t pid)
         thread_contexts_forget(p->contexts, pid);
 }
 
-/* Tells the signals that this thread has exited; tid 0: the whole process is gone and forgotten. */
-static void tell_exited(struct pipeline *p, uint32_t pid, uint32_t tid)
+/* Reports the exit of this thread to the signals; tid 0: the whole process is gone and forgotten. */
+static void report_exited(struct pipeline *p, uint32_t pid, uint32_t tid)
 {
     for (size_t i = 0; i < p->opened_count; i++)
         if (p->opened[i].self && p->opened[i].signal->exited)
@@ -49,7 +49,7 @@ void process_events_take(struct pipeline *p, const struct record_header *record)
     if (record->kind == RECORD_PROCESS_EXEC)
         prepare_exec(p, record->pid);
     if (record->kind == RECORD_PROCESS_EXIT)
-        tell_exited(p, record->pid, record->tid);
+        report_exited(p, record->pid, record->tid);
     processes_apply(p->processes, record);
     p->mapped_is_incomplete |= record->kind == RECORD_PROCESS_LOST;
     if (record->kind == RECORD_PROCESS_MMAP || (record->kind == RECORD_PROCESS_FORK && record->pid == record->tid))
@@ -87,7 +87,7 @@ void process_events_forget_exited(struct pipeline *p, uint64_t now_ns)
         count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids,
                                 array_size(pids));
         for (size_t i = 0; i < count; i++) {
-            tell_exited(p, pids[i], 0);
+            report_exited(p, pids[i], 0);
             jits_forget(p->jits, pids[i]);
             if (p->publisher)
                 unwind_publisher_forget(p->publisher, pids[i]);

@@ -19,8 +19,8 @@ int span_export_new(const struct config *config, const struct memory_plan *memor
 int span_export_start(struct span_export *e);
 /* Sends the requests that are due. For the sender thread, and for tests, which start none. */
 void span_export_send(struct span_export *e);
-/* Ends the export: the sender thread delivers what is queued for a few seconds at most. Does not wait. Accepts NULL. A
- * second call changes nothing. */
+/* Ends the export: the sender thread delivers the queued spans for a few seconds at most. Does not wait. Accepts NULL.
+ * A second call changes nothing. */
 void span_export_end(struct span_export *e);
 /* Waits for the sender thread, and logs the totals. */
 void span_export_free(struct span_export *e);

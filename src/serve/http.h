@@ -20,7 +20,7 @@ struct http_reply {
     const char *allow;            /* Allow header, for status 405 */
     const char *authenticate;     /* WWW-Authenticate header, for status 401 */
     const char *retry_after_s;    /* Retry-After header, for status 503 */
-    struct readers *readers;      /* counts the body while it is sent; NULL: nobody */
+    struct readers *readers;      /* counts the body while it is sent; NULL: it is not counted */
 };
 
 /* Sends `bytes` without a copy: they must outlive the daemon. MHD_NO closes the connection (no memory); so for all

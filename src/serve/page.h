@@ -44,7 +44,8 @@ struct page_data {
     /* The observed part of the last `seconds`. */
     void (*coverage)(void *context, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);
     int (*metrics)(void *context, struct metric_set *set);
-    /* Told of each reply that begins, by its bytes, and ends (< 0): the process holds them, but not for the agent. */
+    /* Called with the bytes of each reply when it begins, and with the same number below 0 when it ends: the process
+     * holds them, but not for the agent. */
     void (*hold)(void *context, int64_t bytes);
     /* Called for each connection that the page closes to keep within its limits. Must not block. */
     void (*connection_ended)(void *context, enum connection_end end);

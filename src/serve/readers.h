@@ -28,7 +28,7 @@ struct readers_options {
     uint64_t slow_ns;           /* a reply that takes longer is ended when another one needs its memory */
     uint64_t free_ns;           /* how long a new reply waits for that memory */
     uint64_t (*now_ns)(void);
-    void (*hold)(void *context, int64_t bytes); /* told of each reply that begins (> 0) and ends (< 0) */
+    void (*hold)(void *context, int64_t bytes); /* called when a reply begins (> 0) and ends (< 0) */
     void (*ended)(void *context,
                   enum connection_end end); /* called for each connection that is closed; must not block */
     void *context;

@@ -29,7 +29,8 @@ int tokens_parse(const char *text, size_t size, struct tokens *ret, char why[TOK
 /* Reads a regular file that only its owner may write. 0, or -errno with the reason in `why`, without the path. */
 int tokens_read(const char *path, struct tokens *ret, char why[TOKENS_WHY_BYTES]);
 
-/* Whether this text is one of the tokens. The time it takes does not depend on which, or on how much is equal. */
+/* Whether this text is one of the tokens. The time it takes does not depend on the token that matches, or on how many
+ * bytes are equal. */
 bool tokens_accept(const struct tokens *tokens, const char *token);
 
 #define TOKEN_BYTES      72  /* "sonde_" and 40 hexadecimal digits */

@@ -14,5 +14,5 @@ struct native_place;
  * call. Returns false if the line is still looked up: the frame is unchanged, and the caller may try again later. */
 bool own_lines_add(struct native_lines *n, struct frame *frames, size_t count);
 
-/* Sets function, file and line of `frame` to those of the innermost function of `place` that is the user's own. */
+/* Copies function, file and line of the innermost function of `place` that is the user's own to `frame`. */
 void own_lines_choose(const struct native_place *place, struct frame *frame);

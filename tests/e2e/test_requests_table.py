@@ -52,7 +52,7 @@ def test_empty_answer_says_why(sonde, synthetic_agent, arguments):
     refused, half = ask("empty"), ask("large")
     assert refused[0] == f"Nothing was observed in the last 60.0 s: whether there was an {what} is not known."
     assert refused[1] == "Requests cannot be observed: fentry: Operation not permitted. See sonde doctor."
-    assert half[:2] == [f"No {what} was seen in the last 60.0 s, of which 30.0 s were observed.", "For a half of it budget.one_cpu was too small."]
+    assert half[:2] == [f"No {what} was seen in the last 60.0 s; only 30.0 s of it were observed.", "For a half of it budget.one_cpu was too small."]
     assert [line.split() for line in half[-4:]] == [["PORT", "SERVICE", "PROTOCOL", "BYTES/S", "NEW", "CONN."], ["8443", "envoy", "TLS", "3.00", "MiB", "12"],
                                                     ["5432", "postgres", "unknown", "protocol", "1.00", "MiB", "0"], ["and", "2", "more"]]
     as_json = json.loads(ask_json(sonde, arguments, synthetic_agent("empty")))["coverage"]

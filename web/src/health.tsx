@@ -198,7 +198,7 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                             <th scope="col" class="number">
                                 Since start
                             </th>
-                            <th scope="col">What it means</th>
+                            <th scope="col">Meaning</th>
                         </tr>
                     </thead>
                     <tbody>

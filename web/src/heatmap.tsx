@@ -38,7 +38,7 @@ function Scale({ heatmap, levels, dark }: { heatmap: Heatmap; levels: number[]; 
                 </li>
             ))}
             {heatmap.seconds.includes(null) && (
-                <li title="Samples of these seconds are no longer kept by slot, to save memory">
+                <li title="Samples from this time are no longer kept by slot, to save memory">
                     <i class="swatch hatched" />
                     detail no longer kept
                 </li>

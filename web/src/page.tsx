@@ -144,7 +144,7 @@ function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; t
                 <b>{time === 'off_cpu' ? 'Waits cannot be monitored.' : 'CPU sampling could not be attached.'}</b>
                 <p>{failed.fallbackReason}</p>
                 <p>
-                    <code>sonde doctor</code> reports what is missing.
+                    <code>sonde doctor</code> lists the missing rights and features.
                 </p>
             </>
         );

@@ -19,7 +19,7 @@ export const PART_KINDS: [string, string, string][] = [
     ['unread', 'unread', 'its bytes had arrived and the server had not read them'],
     ['loop_busy', 'loop busy', 'ready, while the event loop worked for others'],
     ['queue_behind', 'queued', 'in a queue, behind other work of the thread that took it'],
-    ['other', 'other', 'waiting in a system call or fault that is none of the above'],
+    ['other', 'other', 'waiting in a system call or fault of another kind'],
     ['steal', 'steal', 'the hypervisor ran something else on its CPU'],
     ['unattributed', 'unattributed', 'not known'],
 ];

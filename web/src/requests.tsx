@@ -30,7 +30,7 @@ export interface Request {
     status: Status;
     cause: string;
     model: string; // empty: not known
-    stream: Stream | null; // null: its reply is none
+    stream: Stream | null; // null: its reply is not a stream
     parts: RequestPart[];
     segments: Segment[]; // in time order; none: no critical path is known
     usual: Usual | null; // of its route; null: not known
@@ -232,7 +232,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                         {r.status.failed && <p class="dim">Sonde sees that the request failed, not the error itself: see the log of process {r.pid}.</p>}
                         <CriticalPath request={r} />
                         <Parts request={r} />
-                        {!r.usual && <p class="dim">What is usual for this route is not known: {tooFew(r.known, USUAL_MIN)}.</p>}
+                        {!r.usual && <p class="dim">The usual times of this route are not known: {tooFew(r.known, USUAL_MIN)}.</p>}
                         {r.usual && <Comparison usual={r.usual} other={{ name: 'This request', p50: r.duration, p99: 0, requests: 1, sums: sumsOf(r.parts) }} />}
                     </td>
                 </tr>

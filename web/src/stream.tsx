@@ -13,7 +13,7 @@ export interface Stream {
     firstParts: { kind: string; ns: number }[];
 }
 
-/** Null where the reply is none. */
+/** Null if the reply is not a stream. */
 export function decodeStream(value: unknown): Stream | null {
     const s = object(value);
     const count = number(s.count);

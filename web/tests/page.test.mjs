@@ -324,7 +324,7 @@ page('requests are grouped by cause, and can be listed one by one', {}, async (p
     const signs = p.locator('.requests:not(.routes) .signs');
     assert.equal(await signs.innerText(), '~ is estimated from a random sample of the requests. – for time lost: it needs 20 sampled requests in 5 minutes, and there are 0 to 3; until then the time of its requests ranks a group.');
     await p.locator('.request').nth(1).getByRole('button').click();
-    assert.match(await p.locator('.request-parts').innerText(), /the slowest of 3 requests[^]*What is usual for this route is not known: it needs 20 sampled requests in 5 minutes, and there are 3/);
+    assert.match(await p.locator('.request-parts').innerText(), /the slowest of 3 requests[^]*The usual times of this route are not known: it needs 20 sampled requests in 5 minutes, and there are 3/);
     await p.getByRole('group', { name: 'Requests' }).getByRole('button', { name: 'One by one' }).click();
     await becomes(async () => (await p.locator('.request .duration').allInnerTexts()).join(), '812 ms,430 ms,96.0 ms,3.00 ms');
     await becomes(() => p.url(), /#requests=each$/);
@@ -353,7 +353,7 @@ page('the stack of a wait expands by mouse and by keyboard, and stays expanded',
     const fold = p.locator('.parts summary');
     const stack = p.getByRole('list', { name: 'Stack, innermost frame first' });
     assert.equal(await fold.innerText(), 'futex in checkout < handle: futex_wait');
-    assert.equal(await p.locator('.parts details').count(), 1, 'what has no stack has nothing to unfold');
+    assert.equal(await p.locator('.parts details').count(), 1, 'a component without a stack has nothing to unfold');
     assert.equal(await stack.isVisible(), false);
     await fold.click();
     assert.deepEqual(await stack.getByRole('listitem').allInnerTexts(), ['futex_wait_[k]', '__x64_sys_futex_[k]', 'pthread_mutex_lock', 'checkout', 'handle', '[truncated: no rows]']);
@@ -554,8 +554,8 @@ page('an empty page explains what to do', { mode: 'empty' }, async (p) => {
     assert.ok(await p.getByText('not attached: requests').isVisible());
 });
 
-page('an empty list of requests says what was not observed, and which ports cannot be read', { mode: 'large' }, async (p) => {
-    await p.getByText('No HTTP request was seen in the last 60.0 s, of which 30.0 s were observed.').waitFor();
+page('an empty list of requests reports gaps in the observation and ports that cannot be read', { mode: 'large' }, async (p) => {
+    await p.getByText('No HTTP request was seen in the last 60.0 s; only 30.0 s of it were observed.').waitFor();
     assert.ok(await p.getByText('For a half of it budget.one_cpu was too small.').isVisible());
     const ports = p.getByTestId('opaque-ports');
     assert.equal((await ports.locator('summary').innerText()).trim(), '4 ports cannot be read: TLS, unknown protocol, 4.00 MiB/s');
@@ -646,7 +646,7 @@ async function slotAt(p, second, row) {
     let box = await place();
     for (let last; JSON.stringify(last) !== JSON.stringify(box); box = await place()) {
         last = box;
-        await p.waitForTimeout(100); // what is above it may have changed, and moves it
+        await p.waitForTimeout(100); // the content above it may change, and move it
     }
     return { x: box.x + ((100 + second + 0.5) / 120) * box.width, y: box.y + (50 - row - 0.5) * 3 };
 }
@@ -848,7 +848,7 @@ async function requestsFile(server, context, use) {
     }
 }
 
-page('the file of requests is self-contained, and has the critical paths and what is usual', {}, async (_p, server, context) => {
+page('the file of requests is self-contained, and has the critical paths and the usual times', {}, async (_p, server, context) => {
     await requestsFile(server, context, async (alone) => {
         assert.equal(await alone.title(), 'Sonde: the 2 slowest requests');
         assert.deepEqual(await alone.locator('.path-lanes').nth(1).locator('li').allInnerTexts(), ['shop 303', 'pool-1 310', 'checkout 2001, process 320']);

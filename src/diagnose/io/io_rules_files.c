@@ -282,7 +282,7 @@ static void put_random_sentence(const struct affected *f, const char *operation,
     snprintf(out, size,
              "%s in the order of offsets%s: %s of %s %ss began before the end of the one before and took %s (%s each).",
              verb_of(operation),
-             strcmp(operation, "read") == 0 ? ", or announce what is needed (POSIX_FADV_WILLNEED)"
+             strcmp(operation, "read") == 0 ? ", or announce the reads (POSIX_FADV_WILLNEED)"
                                             : ", or collect writes and sort them",
              w.operations, w.all_operations, operation, w.time, w.mean);
 }

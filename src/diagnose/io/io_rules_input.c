@@ -90,7 +90,7 @@ static void put_finding(const struct io_report *report, const struct io_report_t
         io_rules_put_figure(finding, "unknown", IO_UNIT_NS, worst->unknown_ns);
     snprintf(finding->sentence, sizeof(finding->sentence),
              "Read further ahead, with more readers or in larger pieces, or keep the data on faster storage: thread %u "
-             "waited %s of %s for what %llu other thread%s read.",
+             "waited %s of %s for the reads of %llu other thread%s.",
              worst->tid, units_format_duration(worst->for_reads_ns, waited, sizeof(waited)),
              units_format_duration(report->waits_observed_ns, observed, sizeof(observed)), (unsigned long long)readers,
              readers == 1 ? "" : "s");

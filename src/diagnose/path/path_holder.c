@@ -29,7 +29,7 @@ static struct path_segment segment_of(const struct holder_walk *walk, const stru
     static const char *const held_gil[THREAD_STATES] = {
         "the holder of Python's GIL: not known", "the holder of Python's GIL was running",
         "the holder of Python's GIL was waiting for a CPU", "the holder of Python's GIL slept"};
-    static const char *const awaited[THREAD_STATES] = {"what it did is not known", "it was running",
+    static const char *const awaited[THREAD_STATES] = {"its activity is not known", "it was running",
                                                        "it was waiting for a CPU", "it slept"};
     struct path_segment s = {.kind = REQUEST_PART_CPU,
                              .tid = (uint32_t)thread->key,

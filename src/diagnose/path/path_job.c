@@ -25,8 +25,8 @@ static bool is_by_write(const struct recorder_record *finished)
     return finished->kind == RECORDER_SWITCH || recorder_low(finished->value) == RECORDER_BY_WRITE;
 }
 
-/* The job of the request's task that ended last, in (from, w->t_ns). Where the ends of jobs are not always seen, also
- * by what its thread did: then the switch with which that waited for work again. */
+/* Returns the record that ended the last job of the request's task, in (from_ns, w->t_ns). Where the ends of jobs are
+ * not always recorded, this may be the switch record of the thread when it waited for work again. */
 static const struct recorder_record *find_last_job(const struct path_walk *w, uint64_t from_ns)
 {
     const struct recorder_record *finished = task_finished_find(w->index, w->task_pid, w->task, from_ns, w->t_ns);

@@ -16,7 +16,7 @@ void path_job_go_to_handed(struct path_walk *w);
 
 /* The current thread runs at w->t_ns and did the job that the walk follows. If it had finished an earlier job in
  * [floor_ns, w->t_ns): goes back to that moment, and if that job was another request's, to the task. `mark`: the last
- * mark of the thread in that time; NULL: there is none. Returns false if no such job is recorded. */
+ * mark of the thread in that time; NULL: it has no mark. Returns false if no such job is recorded. */
 bool path_job_leave(struct path_walk *w, const struct flight_event *mark, uint64_t floor_ns);
 
 /* Whether the event loop, which left its CPU at `left` and was woken at `end_ns`, seemingly by a timer, may have turned

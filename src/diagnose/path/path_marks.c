@@ -22,7 +22,7 @@ static void leave_peer(struct path_walk *w, const struct recorder_record *first)
         path_walk_add(w, slice.end_ns, s);
         path_walk_go_to(w, slice.tid, slice.end_ns);
     } else {
-        path_walk_stop(w, "which thread sent what it read is not known");
+        path_walk_stop(w, "the sender of the data that it read is not known");
     }
 }
 
@@ -78,7 +78,7 @@ void path_mark_read(struct path_walk *w)
     }
     struct work_slice slice;
     if (!path_walk_previous(w, w->t_ns, &slice)) {
-        path_walk_stop(w, "what came before the first read is not known");
+        path_walk_stop(w, "no work is recorded before the first read");
         return;
     }
     if (w->depth < depth) {
@@ -134,7 +134,7 @@ static void at_remote_answer(struct path_walk *w, const struct recorder_record *
     }
     struct work_slice slice;
     if (!path_walk_previous(w, arrival->time_ns, &slice)) {
-        path_walk_stop(w, "bytes for which nothing was asked");
+        path_walk_stop(w, "no recorded request asked for the received bytes");
         return;
     }
     s.is_inferred = true;
@@ -192,8 +192,8 @@ bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t
 }
 
 /* Whether the data that was read from this socket at `t_ns` answers a question that was asked before the request began.
- * Without a recorded question, only a TCP connection is known to carry questions and answers: a socket of AF_UNIX may
- * be the one by which threads let the event loop know. */
+ * Without a recorded question, only a TCP connection is known to carry questions and answers: threads may use a socket
+ * of AF_UNIX to wake the event loop. */
 static bool was_asked_before(const struct path_walk *w, const struct flight_list *socket, uint64_t t_ns)
 {
     const uint32_t read = flight_list_before(socket, t_ns + 1);

@@ -168,7 +168,7 @@ static bool is_waiting_segment(const struct path_segments *path, size_t first, s
     return false;
 }
 
-/* Copies the runners of these segments, sorted by PID. Returns their number. */
+/* Copies the runners of segments [first, end), sorted by PID. Returns their number. */
 static size_t select_runners(const struct path_segments *path, size_t first, size_t end, struct path_runner *ret)
 {
     const struct path_evidence *e = &path->evidence;

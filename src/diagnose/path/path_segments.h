@@ -25,7 +25,7 @@ struct path_segment {
     int syscall;              /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
     uint64_t object;          /* first argument of that system call */
     uint64_t socket;          /* cookie of the one that it waited for; 0: none, or unknown */
-    uint64_t call;            /* cookie of the socket on which the process that serves the request waited for the answer
+    uint64_t call;            /* cookie of the socket where the process that serves the request waited for the answer
                                  of another process, whose work this is; 0: none, or unknown */
     uint32_t retransmissions; /* by TCP, on that socket meanwhile */
     const char *reason;       /* static string: why it is unattributed or inferred, or what the thread did; "" */

@@ -455,7 +455,7 @@ static void put_code(struct buf *out, const struct request_part *part, const str
 static void put_release(struct buf *out, struct code_place *release)
 {
     char words[CODE_TEXT_BYTES];
-    release->runs[0] = '\0'; /* what it called to wait */
+    release->runs[0] = '\0'; /* the call that waits */
     buf_printf(out, "; it gave the GIL up in %s", code_place_text(release, words));
 }
 

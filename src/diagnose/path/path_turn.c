@@ -14,7 +14,8 @@ static bool has_tasks(const struct path_walk *w)
     return w->depth == 0 && w->task && w->is_task_own && !w->schedules_itself && w->thread->pid == w->task_pid;
 }
 
-/* The event of the current thread's list with which it last read the request before `t_ns`; FLIGHT_NONE: it did not. */
+/* The event of the current thread's list that is its last read of the request before `t_ns`; FLIGHT_NONE: it did not
+ * read it. */
 static uint32_t find_read(const struct path_walk *w, uint64_t t_ns)
 {
     const struct flight_list *socket = flight_index_socket(w->index, w->subjects[0]);

@@ -58,7 +58,7 @@ void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns)
 {
     const struct flight_list *thread = flight_index_thread(w->index, tid);
     if (!thread) {
-        path_walk_stop(w, "a thread of which nothing was recorded");
+        path_walk_stop(w, "a thread without records");
         return;
     }
     if (++w->hops > HOPS_MAX)

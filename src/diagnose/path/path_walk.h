@@ -37,7 +37,7 @@ struct path_walk {
     uint64_t first_ns; /* floor_ns without all that */
     uint64_t subjects[PATH_PEERS_MAX]; /* sockets that the threads along the path answer on; 0: no socket. [0]: the
                                           request's own */
-    uint64_t calls[PATH_PEERS_MAX];    /* the socket on which the answer of that thread came; 0: none, or not known */
+    uint64_t calls[PATH_PEERS_MAX];    /* the socket that carried the answer of that thread; 0: none, or not known */
     unsigned depth;                    /* of the current thread's */
     unsigned hops;
     bool schedules_itself; /* the process that serves the request, `task_pid`, has a scheduler of its own */

@@ -47,8 +47,8 @@ static bool has_slept(const struct flight_index *index, const struct flight_list
     return false;
 }
 
-/* The record in a thread's list `tasks`, of the time of event `i`, that a job was finished for task `id`; NULL: there
- * is none. A job is finished for several tasks at once if they wait for each other. */
+/* The record in a thread's list `tasks`, of the time of event `i`, that a job was finished for task `id`; NULL: no such
+ * record. A job is finished for several tasks at once if they wait for each other. */
 static const struct recorder_record *finished_for(const struct flight_list *tasks, uint32_t i, uint64_t id)
 {
     const uint64_t t_ns = tasks->events[i].record->time_ns;

@@ -17,9 +17,9 @@ uint64_t task_of_operation(const struct flight_index *index, const struct record
 const struct recorder_record *task_finished_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                                  uint64_t after_ns, uint64_t before_ns);
 
-/* The switch of the thread that last waited for work again, in (after_ns, before_ns), after it had done a job for task
- * `id` of process `pid`, by RECORDER_TASK_WORKS: the job ended shortly before, without a record. NULL: there is none.
- */
+/* Returns the switch record of the thread that last waited for work again, in (after_ns, before_ns), after it had done
+ * a job for task `id` of process `pid` (by RECORDER_TASK_WORKS): the job ended shortly before, without a record. NULL:
+ * no such record. */
 const struct recorder_record *task_done_find(const struct flight_index *index, uint32_t pid, uint64_t id,
                                              uint64_t after_ns, uint64_t before_ns);
 

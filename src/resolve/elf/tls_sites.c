@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SYMBOLS_MAX_BYTES (64u << 20)
-#define CODE_BYTES        256  /* of a function that are looked at, */
+#define CODE_BYTES        256  /* of a function that are decoded, */
 #define GO_CODE_BYTES     4096 /* and of one of Go */
 #define PLT               ".plt"
 

@@ -1,6 +1,6 @@
-/* Where the plaintext of OpenSSL, and of Go's crypto/tls, can be read in a file: addresses at which the kernel emulates
- * the instruction that a uprobe replaces. An instruction that it would single-step costs each call about 14 us, so such
- * a site is declined.
+/* Where the plaintext of OpenSSL, and of Go's crypto/tls, can be read in a file: addresses of instructions that the
+ * kernel emulates when a uprobe replaces them. An instruction that it would single-step costs each call about 14 us, so
+ * such a site is declined.
  *
  * Exported functions often begin with such an instruction, and the internal function that they call does not. */
 #pragma once

@@ -43,7 +43,7 @@ static bool skip_prefixes(struct reader *r)
     return has(r, 1);
 }
 
-/* Length of a ModRM byte with what belongs to it; 0: the code ends. */
+/* Length of a ModRM byte with its SIB byte and displacement; 0: the code ends. */
 static size_t operand_bytes(const struct reader *r)
 {
     if (!has(r, 1))

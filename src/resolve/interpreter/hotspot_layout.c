@@ -395,8 +395,8 @@ static bool set_statics(struct reading *x)
     return true;
 }
 
-/* Completes the layout of line tables, and of what compiled code records of its instructions: before 23 within the
- * nmethod, since 25 in two areas of its own. */
+/* Completes the layout of line tables, and of the debug data that compiled code keeps for its instructions: before 23
+ * within the nmethod, since 25 in two areas of its own. */
 static void set_lines(struct reading *x, const struct hotspot_image *m)
 {
     struct hotspot_layout *l = &x->layout;

@@ -354,8 +354,8 @@ static bool read_service(struct processes *p, struct process_entry *e, int proc_
     return true;
 }
 
-/* From /proc, or that of the sample if it is more informative: while a process exits, its file says that it is in the
- * root of each hierarchy of v1. */
+/* Reads the cgroup from /proc. Returns the cgroup of the sample instead if it is more informative: while a process
+ * exits, /proc reports the root of each hierarchy of v1. */
 static struct cgroup *read_cgroup(struct processes *p, int proc_fd, struct cgroup *by_id)
 {
     struct buf *text = scratch(p);

@@ -85,7 +85,7 @@ static int write_unpacked(void *context, const void *data, size_t size)
     return 0;
 }
 
-/* Unpacks the messages of one task, the first of which is `request`. After an error their rest is read and ignored. */
+/* Unpacks the messages of one task, which begin with `request`. After an error their rest is read and ignored. */
 static bool unpack_messages(int socket, struct name_message *request)
 {
     const uint32_t number = request->number;

@@ -1,7 +1,7 @@
-/* The process "sonde-names", in which libraries parse bytes that any user of the node may have written: it demangles
- * names (demangler.h) and unpacks .gnu_debugdata (unpacker.h). It is confined (base/sandbox.h), does one task at a
- * time, and is killed when a task takes too much CPU time; the input of that task is remembered and refused, and the
- * process is started again after a hundred times the CPU time that was lost. Not thread-safe. */
+/* The process "sonde-names". Its libraries parse bytes that any user of the node may have written: it demangles names
+ * (demangler.h) and unpacks .gnu_debugdata (unpacker.h). It is confined (base/sandbox.h), does one task at a time, and
+ * is killed when a task takes too much CPU time; the input of that task is remembered and refused, and the process is
+ * started again after a hundred times the CPU time that was lost. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -23,7 +23,7 @@ DEFINE_FREEP(name_process)
 
 enum name_task { NAME_TASK_DEMANGLE, NAME_TASK_UNPACK, NAME_TASKS };
 
-/* A message, of the caller or of the process. The data of a task, and those of its result, are one or more messages. */
+/* A message, of the caller or of the process. The input of a task is one or more messages, and so is its result. */
 #define NAME_MESSAGE_BYTES 16384
 struct name_message {
     uint32_t number; /* of the task: a reply to a task that was given up may still arrive */

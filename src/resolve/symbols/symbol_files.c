@@ -44,7 +44,7 @@ void symbol_files_free(struct symbol_files *f)
     free(f);
 }
 
-/* `s->count` is cut to what numbers allow. */
+/* `count` is cut to SYMBOL_NUMBER_MAX. */
 static void add_source(struct symbol_files *f, struct source s, uint64_t count)
 {
     const struct source *last = f->source_count ? &f->sources[f->source_count - 1] : NULL;

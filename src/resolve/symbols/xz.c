@@ -14,7 +14,7 @@ struct xz {
     xz_take *take;
     void *context;
     size_t unpacked;
-    bool has_ended; /* of the data: what follows is ignored */
+    bool has_ended; /* the data have ended: later bytes are ignored */
     uint8_t piece[PIECE_BYTES];
 };
 

@@ -286,8 +286,8 @@ static double equal_weight(const struct series *s, int bucket)
     return 1;
 }
 
-/* The weights by which requests without a record are divided among the series. The first function that is above 0 for
- * any series is used; the last one always is. */
+/* The ways to weigh the series when requests without a record are divided among them. The first that is above 0 for any
+ * series is used; the last one always is. */
 static double (*const divisors[])(const struct series *s, int bucket) = {weight_in, weight_in_all, count_in_all,
                                                                          equal_weight};
 

@@ -49,9 +49,9 @@ size_t io_source_mounts_max(void *io_source);
 
 /* Passes all counters to the reader, in no order. 0, or -errno of reading the tables, when some may be missing. */
 int io_source_read(void *io_source, const struct io_reader *reader);
-/* Whether a process has ended; `context`: that of the reader. */
+/* Whether a process has ended; `context` is the reader's. */
 typedef bool io_is_ended(void *context, uint32_t process);
-/* Deletes the counters of each process for which `is_ended` returns true, and passes them to `reader->take` as final
+/* Deletes the counters of each ended process (`is_ended` returns true), and passes them to `reader->take` as final
  * ones. 0, or -errno of reading the tables. */
 int io_source_take_ended(void *io_source, const struct io_reader *reader, io_is_ended *is_ended);
 /* Passes the errors only to the reader. 0, or -errno of reading the table. */

@@ -30,7 +30,7 @@ size_t io_source_mounts_max(void *io_source)
     return bpf_map__max_entries(((const struct io_source *)io_source)->bpf->maps.mount_names);
 }
 
-/* Reads the counters of all processes or, if `is_ended` is not NULL, takes those of ended processes. */
+/* Reads the counters of all processes. If `is_ended` is not NULL, takes only the counters of ended processes. */
 static int walk_counters(int fd, const struct io_reader *reader, io_is_ended *is_ended)
 {
     struct io_key key;

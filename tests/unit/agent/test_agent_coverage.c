@@ -91,7 +91,7 @@ static void test_agent_started_a_moment_ago(void **state)
     assert_int_equal(c.gap_count, 1);
     assert_gap(&c, 0, COVERAGE_BEFORE_START, 50, "running for only 10.0 s");
     assert_nothing(&c, COVERAGE_REQUESTS,
-                   "No HTTP request was seen in the last 60.0 s, of which 10.0 s were observed.");
+                   "No HTTP request was seen in the last 60.0 s; only 10.0 s of it were observed.");
     const struct coverage at_once = cover(*state, COVERAGE_REQUESTS, START, 60);
     assert_int_equal(at_once.observed_ns, 0);
     assert_gap(&at_once, 0, COVERAGE_BEFORE_START, 60, "");

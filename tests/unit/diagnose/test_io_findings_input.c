@@ -47,7 +47,7 @@ static void test_main_thread_waits_for_two_loaders(void **state)
     assert_int_equal(figure(input, "unknown"), 2 * S);
     assert_string_equal(input->sentence,
                         "Read further ahead, with more readers or in larger pieces, or keep the data on faster "
-                        "storage: thread 100 waited 5.00 s of 10.0 s for what 2 other threads read.");
+                        "storage: thread 100 waited 5.00 s of 10.0 s for the reads of 2 other threads.");
 }
 
 /* The share is of the observed time, not of the report's duration. */
