@@ -24,7 +24,7 @@ struct exchange {
 static const struct exchange http = {
     "GET /index.html HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nContent-Type: text/html\r\nConnection: keep-alive\r\n\r\n"};
-/* About as long as those of HTTP. */
+/* About as long as the HTTP exchange. */
 static const struct exchange opaque = {
     TLS_HEAD "index.html HTTP/1.1\r\nHost: localhost\r\n\r\n",
     TLS_HEAD "200 OK\r\nContent-Length: 6\r\nContent-Type: text/html\r\nConnection: keep-alive\r\n\r\n"};

@@ -66,7 +66,7 @@ static void test_lifecycle_events_are_in_order(void **state)
     watch_end(&w);
 }
 
-/* Runs a program with these environment variables (NULL: none); whether it is known to lack those of OpenTelemetry. */
+/* Runs a program with these environment variables (NULL: none). Returns whether it is known to lack OpenTelemetry's. */
 static bool lacks_service(const struct watch *w, const char *first, const char *second)
 {
     const uint64_t began_ns = clock_monotonic_ns();

@@ -1,5 +1,5 @@
 """A program that chooses hostile names: of itself, a thread, functions, files, and the routes that it serves and asks for. Prints its port, and asks
-itself until it is killed. The functions are those of a perf map: of machine code that computes for a while."""
+itself until it is killed. A perf map names the functions: machine code that computes for a while."""
 import ctypes
 import mmap
 import os

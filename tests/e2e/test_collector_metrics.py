@@ -30,7 +30,7 @@ def test_collector_decodes_all_metrics(agent, sonde, collector, protocol, compre
     packets = to.packets()
     assert (sum(len(list(points_of(packet))) for packet in packets), len(packets)) == tuple(map(int, said.groups()))
     names = to.names()[-1]
-    assert all(escaped == plain or "." in name for name, (escaped, plain) in names.items())  # those of the conventions have dots
+    assert all(escaped == plain or "." in name for name, (escaped, plain) in names.items())  # names of the conventions have dots
     assert {escaped for escaped, _ in names.values()} >= set(types), "names of /metrics that Prometheus would not have"
     assert {escaped for escaped, _ in to.names()[0].values()} <= set(types)
 

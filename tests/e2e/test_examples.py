@@ -222,7 +222,7 @@ def test_traces_of_requests_ensembles_refusals_and_disconnects(serve, tmp_path, 
     whole, left = server.call("GET", "/metrics")[1], 0
     while not leave(server, tmp_path / "t.json", 1 + left):
         left += 1
-        assert left < 20, "nobody has gone before the end"
+        assert left < 20, "no client left before the end"
     metrics = server.call("GET", "/metrics")[1]
     assert server.ready() and server.stop() == ""
 

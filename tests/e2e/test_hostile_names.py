@@ -10,7 +10,7 @@ from harness.agents import everything_enabled
 from harness.paths import TOP
 from harness.processes import wait_for
 
-KEPT = "[31m"  # what is left of the names, so that each output is known to contain one
+KEPT = "[31m"  # the harmless rest of the names: each output must contain one
 PROGRAM = TOP / "tests/e2e/hostile_program.py"
 COMMANDS = [["requests"], ["requests", "--abnormal"], ["requests", "--abnormal", "--each"], ["why"]]
 PATHS = ["/api/v1/requests", "/api/v1/requests?which=all", "/api/v1/routes", "/api/v1/profile", "/api/v1/profile?format=folded", "/api/v1/profile?format=html",

@@ -301,7 +301,7 @@ def test_idle_connections_are_bounded_and_keep_nobody_out(server):
 @pytest.mark.statistical
 def test_slow_readers_of_large_answers_take_little_memory_and_keep_nobody_out():
     """Answers of 7 MB to sixty readers who read nothing: without a limit they would take 400 MB."""
-    s, readers = Server("large", MALLOC_ARENA_MAX="1"), []  # one heap, so that memory in use is what is counted
+    s, readers = Server("large", MALLOC_ARENA_MAX="1"), []  # one heap, so that the count is the memory in use
     try:
         size = len(s.ask("/metrics")[2])
         assert size > 5e6
@@ -408,7 +408,7 @@ def test_clients_that_wait_for_profiles_keep_nobody_out(tmp_path):
 
 
 def test_memory_of_slow_readers_is_freed_for_another_client(tmp_path):
-    """Three answers of 7 MB take all memory for answers. A client at the socket, to which no answer is under way, does not wait until they count as slow."""
+    """Three answers of 7 MB take all memory for answers. A client at the socket that reads no answer does not wait until they count as slow."""
     s, readers = Server("large", PAGE_SOCKET=str(tmp_path / "socket")), []
     try:
         for accept in ("text/plain", "application/openmetrics-text", "text/plain"):  # so that none shares the one before

@@ -1,4 +1,4 @@
-"""The container image: its digests, what runs in it, and what other tools read in it."""
+"""The container image: its digests, the programs that run in it, and other tools that read it."""
 import gzip
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The objects for Kubernetes: the chart as Helm renders it, decoded as strictly as the API server does, and what they ask of Sonde."""
+"""The objects for Kubernetes: the chart as Helm renders it, decoded as strictly as by the API server, and the features of Sonde that they use."""
 import hashlib
 import os
 import subprocess

@@ -266,7 +266,7 @@ def test_turn_of_another_task(sonde, agent, run, version):
     started = agent("--set", "budget.one_cpu=1000%")
 
     def is_without(request):
-        """Its own time on a CPU is not that of the other one."""
+        """Its own time on a CPU does not contain the other one's."""
         own = sum(s["ns"] for s in request["segments"] if s["kind"] == "cpu" and s["owner"] == "this")
         others = sum(s["ns"] for s in request["segments"] if s["kind"] in ("loop_busy", "unattributed") and s["owner"] in ("other", "several"))
         return others >= COMPUTES_S * 0.5e9 and own < COMPUTES_S * 0.3e9

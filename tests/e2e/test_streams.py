@@ -128,8 +128,8 @@ def test_hostile_streams(sonde, run, agent):
 
 
 @pytest.mark.statistical
-def test_times_of_tokens_are_those_of_the_log(sonde, run, agent, tmp_path):
-    """Within 1 ms, all of those of 100 streams that have a record, 20 at once: when the first token was sent, and how long after it the last one."""
+def test_times_of_tokens_match_the_log(sonde, run, agent, tmp_path):
+    """100 streams, 20 at once. For each that has a record, two times are within 1 ms: when the first token was sent, and how long after it the last one."""
     server, log = start_model_server(run, tmp_path)
     watching = agent(*NO_BUDGET)
     for _ in range(5):

@@ -57,7 +57,7 @@ def test_a_hung_main_thread_is_noticed_and_can_be_ended(agent, tmp_path):
         assert b"main thread has done nothing for 1" in started.get("/healthz")[2] and time.time() - spins_since > 9
         assert started.metric("sonde_self_last_turn_timestamp_seconds") < spins_since + 1
         manager.settimeout(0)
-        while True:  # what was sent before
+        while True:  # messages from before
             try:
                 assert manager.recv(64) == b"WATCHDOG=1"
             except BlockingIOError:

@@ -117,7 +117,7 @@ def agent(sonde, run, root):
 
 @pytest.fixture(scope="module")
 def module_agent(sonde, tmp_path_factory):
-    """As `agent`, for an agent that the tests of a module share: each must look only at what it did itself."""
+    """As `agent`, for an agent that the tests of a module share: each must check only its own effects."""
     need_root()
     with programs(tmp_path_factory.mktemp("agent")) as run, agents(sonde, run) as start:
         yield start

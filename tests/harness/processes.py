@@ -154,7 +154,7 @@ class Running:
 
 @contextmanager
 def programs(folder):
-    """A function start(command...) -> Running; what it started ends with the context, children included."""
+    """A function start(command...) -> Running; the started processes end with the context, children included."""
     started = []
 
     def start(*command, name=None, **options):

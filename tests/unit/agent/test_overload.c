@@ -1,4 +1,4 @@
-/* The sentence about a node whose CPUs are all used, and when there is none. */
+/* The sentence about a node whose CPUs are all used, and the cases without a sentence. */
 #include "agent/overload.h"
 
 #include <setjmp.h>

@@ -115,7 +115,7 @@ static void test_what_varies_is_not_constant(void **state)
         r->part_count = 2;
     }
     assert_null(constant_cause_find(list, count, &found));
-    for (int i = 0; i < 20; i++) { /* and what is small is no cause */
+    for (int i = 0; i < 20; i++) { /* and a small component is no cause */
         list[i]->parts[2] = (struct request_part){REQUEST_PART_DISK, 50 * MS, "", ""};
         list[i]->part_count = 3;
     }
@@ -129,7 +129,7 @@ static void call(struct request *r, const char *upstream, uint64_t ms, const cha
     r->parts[1].detail = detail;
 }
 
-/* The service behind, and what it does most of that time. */
+/* The service that the requests wait for, and its main activity in that time. */
 static void test_service_of_all_requests_is_found(void **state)
 {
     (void)state;

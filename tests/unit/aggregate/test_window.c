@@ -270,7 +270,7 @@ static uint64_t count_of_slot(struct window *w, uint64_t slot)
     return count_between(w, BASE + slot * SLOT, BASE + (slot + 1) * SLOT - 1);
 }
 
-/* A node that is busy with large programs has a shorter history, and no sample of what happens now is dropped. */
+/* A node that is busy with large programs has a shorter history, and no current sample is dropped. */
 static void test_oldest_slots_give_way(void **state)
 {
     (void)state;

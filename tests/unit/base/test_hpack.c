@@ -72,7 +72,7 @@ static void test_requests_of_the_rfc_are_decoded(void **state)
     hpack_decoder_clear(&d);
 }
 
-/* Appendix C.6: replies on a table of 256 bytes, from which entries are evicted. */
+/* Appendix C.6: replies with a table of 256 bytes, so that entries are evicted. */
 static void test_replies_of_the_rfc_are_decoded(void **state)
 {
     (void)state;

@@ -528,7 +528,7 @@ static void test_each_changed_key_is_found_secrets_included(void **state)
         if (!key || strncmp(key, changes[i], strlen(key)) != 0 || changes[i][strlen(key)] != '=')
             fail_msg("%s: found %s", changes[i], key ? key : "nothing");
     }
-    /* what is left of a longer text behind the end is no difference */
+    /* bytes of an earlier, longer text after the end are no difference */
     config_defaults(&after);
     assert_int_equal(config_set(&after, "page.listen=192.168.100.100:17070", error), 0);
     assert_int_equal(config_set(&after, "page.listen=127.0.0.1:7070", error), 0);

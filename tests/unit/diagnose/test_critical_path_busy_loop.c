@@ -1,4 +1,4 @@
-/* An event loop with many requests at once: what it reads and does for others is no work of this request. */
+/* An event loop with many requests at once: its reads and its work for others are no work of this request. */
 #include "asyncio_trace.h"
 
 enum { OTHER_TASK = 504, JOB_CONTEXT = 505 };
@@ -224,7 +224,7 @@ static void test_turn_of_another_request_that_waits_for_the_gil(void **state)
                 "cpu 11 500-700\n");
 }
 
-/* The loop reads A and then R, and replies to R `us` later. Nothing shows what it did. */
+/* The loop reads A and then R, and replies to R `us` later. No record shows its work. */
 static void put_silent_round(uint64_t us)
 {
     put_run(10, LOOP);

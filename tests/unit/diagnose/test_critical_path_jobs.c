@@ -35,7 +35,7 @@ static void put_by_write(uint64_t us, uint32_t tid, uint64_t task)
         (uint64_t)process_of(tid) << 32 | RECORDER_BY_WRITE);
 }
 
-/* Thread `tid` finishes a job for `child`, for which `task` waits, and wakes the loop by write(). */
+/* Thread `tid` finishes a job for `child`, the child of the waiting `task`, and wakes the loop by write(). */
 static void put_finished_by_write(uint64_t us, uint32_t tid, uint64_t child, uint64_t task)
 {
     put_by_write(us, tid, child);
@@ -351,8 +351,8 @@ static void test_job_of_another_request_that_ended_when_the_timer_expired(void *
                 "cpu 11 550-800\n");
 }
 
-/* Thread `tid` sleeps in a job for `child`, for which `task` waits, from `from_us`, and waits for work from `end_us`.
- */
+/* Thread `tid` sleeps in a job for `child`, the child of the waiting `task`, from `from_us`, and waits for work from
+ * `end_us`. */
 static void put_unseen_job(uint64_t from_us, uint64_t end_us, uint32_t tid, uint64_t child, uint64_t task)
 {
     put_sleep(from_us, tid, SYS_clock_nanosleep, 0);

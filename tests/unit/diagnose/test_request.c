@@ -176,7 +176,7 @@ static void test_upstream_on_this_node_is_named_by_its_service(void **state)
     assert_string_equal(request->upstream, "database");
     assert_int_equal(request->upstream_ns, 70);
     request_free(request);
-    items[1].call = items[2].call = 7; /* the socket is known, on which the answer came */
+    items[1].call = items[2].call = 7; /* the socket of the answer is known */
     items[0].kind = REQUEST_PART_DOWNSTREAM;
     items[0].socket = 7;
     request = diagnose(&r, items, array_size(items), &names);

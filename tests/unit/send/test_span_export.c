@@ -1,5 +1,5 @@
-/* The agent's export of spans, with a simulated receiver and clock: what is sent, and that everything else is counted
- * by reason. The packets themselves: tests/unit/export/test_otlp_spans.c. */
+/* The agent's export of spans, with a simulated receiver and clock: the spans that are sent, and the count of all
+ * others by reason. The packets themselves: tests/unit/export/test_otlp_spans.c. */
 #include "send/span_export.h"
 
 #include <errno.h>

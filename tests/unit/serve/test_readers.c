@@ -1,4 +1,4 @@
-/* readers.c: who is closed when all places are taken, and when answers take too much memory. */
+/* readers.c: which connections are closed when all places are taken, and when answers take too much memory. */
 #include "serve/readers.h"
 
 #include <fcntl.h>
@@ -182,7 +182,7 @@ static void test_answers_to_the_client_with_most_are_ended_for_another_client(vo
     readers_hold(r, ANSWERS_MAX);
     assert_false(readers_may_answer(r, greedy[1].reader)); /* its own client has most */
     reader_asked(r, other.reader);
-    assert_false(readers_may_answer(r, other.reader)); /* nobody frees the memory here */
+    assert_false(readers_may_answer(r, other.reader)); /* no reader frees the memory here */
     for (size_t i = 0; i < array_size(greedy); i++)
         assert_int_equal(is_closed(&greedy[i]), i == 0);
     assert_int_equal(ended[CONNECTION_END_SLOW_READER], 1);

@@ -1,4 +1,4 @@
-/* Which requests are generations, in which series and buckets they count; and the bounds of the table. */
+/* Which requests are generations, their series and buckets, and the bounds of the table. */
 #include "signals/request/generation_metrics.h"
 
 #include <linux/types.h>

@@ -164,7 +164,7 @@ static void test_no_lines(void **state)
     assert_int_equal(wait_for_lines(n, f->without, 0x1000, &place), -ENOENT);
 }
 
-/* The queue is longer than the time: what is under way is given up. */
+/* The queue takes longer than the time: lookups in progress are given up. */
 static void test_end_does_not_wait_for_lookups(void **state)
 {
     const struct fixture *f = *state;

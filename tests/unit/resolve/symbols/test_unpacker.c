@@ -99,7 +99,7 @@ static void test_too_much_data(void **state)
     assert_true(r == -EFBIG || r == -EPERM); /* -EPERM: a slow machine needs its CPU time before that */
 }
 
-/* The bytes of one piece are counted by whoever unpacks: neither more than allowed, nor any after an error. */
+/* Sums up the delivered bytes: no more than allowed arrive, and none after an error. */
 static int count_bytes(void *context, const void *data, size_t size)
 {
     (void)data;

@@ -1,5 +1,5 @@
-/* The cache of unwind tables: rules that are looked up one by one are those of the whole table, and open files and
- * memory have a bound. */
+/* The cache of unwind tables: rules that are looked up one by one equal the rules of the whole table, and open files
+ * and memory have a bound. */
 #include "resolve/unwind/unwind_cache.h"
 
 #include "base/cleanup.h"
@@ -114,7 +114,7 @@ static void test_open_files_are_bounded_and_reopened(void **state)
     unwind_cache_trim(c);
     assert_int_equal(open_files(), before);
     struct unwind_demand demand;
-    assert_true(unwind_cache_demand(c, 1, &demand)); /* what is needed is still known */
+    assert_true(unwind_cache_demand(c, 1, &demand)); /* the demand is still known */
     unwind_cache_free(c);
 }
 
