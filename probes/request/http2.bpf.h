@@ -134,10 +134,10 @@ static __always_inline void http2_put_head(struct http2_side *s, struct http2_wa
     w->used += HTTP2_HEAD_BYTES;
 }
 
-/* Copies field `number` of a message, whose tag and length are the two bytes at `from`: returns its length and theirs;
- * 0: it is not there. */
+/* Copies field `number` of a message, whose tag and length are the two bytes at `from`, as a frame of `type`: returns
+ * its length and theirs; 0: it is not there. */
 static __always_inline __u32 http2_put_field(struct http2_side *s, struct http2_walk *w, __u64 from, __u32 room,
-                                             __u32 number)
+                                             __u32 number, __u32 type)
 {
     __u8 start[2];
     if (room < 2 || bpf_probe_read_user(start, 2, (const void *)from) < 0)
@@ -150,11 +150,28 @@ static __always_inline __u32 http2_put_field(struct http2_side *s, struct http2_
     __builtin_memcpy(at, s->head, HTTP2_HEAD_BYTES);
     at[0] = at[1] = at[4] = 0;
     at[2] = length;
-    at[3] = 0xf0 | number;
+    at[3] = type;
     if (bpf_probe_read_user(at + HTTP2_HEAD_BYTES, length, (const void *)from + 2) < 0)
         return 0;
     w->used = used + HTTP2_HEAD_BYTES + length;
     return length + 2;
+}
+
+/* The type of the first tensor of KServe's ModelInferRequest, whose name and version end at `from`: an id (field 3) may
+ * follow, then the tensor (field 5), in which the name (field 1) comes before the type (field 2). */
+static __always_inline void http2_put_tensor(struct http2_side *s, struct http2_walk *w, __u64 from, __u32 room)
+{
+    __u8 id[2], start[5];
+    if (room < 8 || bpf_probe_read_user(id, 2, (const void *)from) < 0)
+        return;
+    __u32 at = id[0] == (3 << 3 | 2) && id[1] < 128 ? 2 + id[1] : 0;
+    if (at + 5 > room || bpf_probe_read_user(start, 5, (const void *)from + at) < 0 || start[0] != (5 << 3 | 2))
+        return;
+    __u32 is_long = start[1] >> 7; /* the tensor's length has two bytes */
+    __u8 tag = is_long ? start[3] : start[2], length = is_long ? start[4] : start[3];
+    at += 4 + is_long + length;
+    if (tag == (1 << 3 | 2) && length < 128 && at < room)
+        http2_put_field(s, w, from + at, room - at, 2, HTTP2_TENSOR);
 }
 
 /* The first bytes of a DATA frame of a request: a gRPC message, not compressed, that begins with a short field 1? */
@@ -172,9 +189,12 @@ __noinline int http2_take_body(__u32 number)
     room -= 5;
     if (length < room)
         room = length;
-    __u32 first = http2_put_field(s, w, w->base + 5, room, 1);
-    if (first && first < room)
-        http2_put_field(s, w, w->base + 5 + first, room - first, 2);
+    __u32 at = http2_put_field(s, w, w->base + 5, room, 1, HTTP2_FIELD_1);
+    if (!at || at >= room)
+        return 0;
+    at += http2_put_field(s, w, w->base + 5 + at, room - at, 2, HTTP2_FIELD_2);
+    if (at < room)
+        http2_put_tensor(s, w, w->base + 5 + at, room - at);
     return 0;
 }
 

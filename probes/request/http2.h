@@ -3,8 +3,8 @@
  * (src/sources/request/http2/http2_requests.h). These records never leave the source: they hold header fields.
  *
  * HPACK needs every block of header fields in order, so all of them are copied. Of request bodies, the first two
- * fields of a message are copied where the first DATA of a frame begins as gRPC's ModelInferRequest does; of other
- * payloads, nothing. */
+ * fields of a message are copied where the first DATA of a frame begins as gRPC's ModelInferRequest does, and the type
+ * of its first tensor where they are followed by one; of other payloads, nothing. */
 #pragma once
 
 #if !defined(__bpf__)
@@ -31,7 +31,8 @@ enum http2_frame_type {
     HTTP2_CONTINUATION,
     /* Not of the protocol: written by the BPF program after the head of a DATA frame. */
     HTTP2_FIELD_1 = 0xf1, /* the bytes of the message's field 1, */
-    HTTP2_FIELD_2 = 0xf2, /* and of field 2 */
+    HTTP2_FIELD_2 = 0xf2, /* of field 2, */
+    HTTP2_TENSOR = 0xf5,  /* and of the type of the tensor that is field 5: "FP32" */
 };
 
 enum http2_flags { HTTP2_END_STREAM = 1, HTTP2_END_HEADERS = 4, HTTP2_PADDED = 8, HTTP2_HAS_PRIORITY = 32 };
@@ -102,6 +103,7 @@ static inline __u32 http2_kept(__u32 type, __u32 length)
         return length < 4 ? length : 4;
     case HTTP2_FIELD_1:
     case HTTP2_FIELD_2:
+    case HTTP2_TENSOR:
         return length;
     default:
         return 0;

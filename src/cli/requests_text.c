@@ -132,17 +132,22 @@ static void put_unknown_lost(const struct request_route *routes, size_t count, s
 /* What "~" and "-" mean, for the columns that have them. */
 static void put_signs(const struct request_route *routes, size_t count, struct buf *out)
 {
-    bool is_estimate = false, has_no_p50 = false, has_no_p99 = false, has_none = false;
+    bool is_estimate = false, has_no_p50 = false, has_no_p99 = false, has_none = false, has_no_path = false;
     for (size_t i = 0; i < count; i++) {
         const struct request_route *r = &routes[i];
         is_estimate |= r->is_estimate || r->lost_is_estimate;
         has_none |= !r->sampled;
+        has_no_path |= request_route_lacks_path(r);
         has_no_p50 |= r->sampled && !has_median(r);
         has_no_p99 |= r->sampled && !r->usual.p99_ns;
     }
     if (is_estimate)
         buf_puts(out, "~: estimated from a random sample of the requests\n");
     put_unknown_lost(routes, count, out);
+    if (has_no_path)
+        buf_puts(
+            out,
+            "*: not known, as the connection is older than the agent, or bytes of it were missed; it is known on new connections\n");
     if (has_no_p50)
         buf_printf(out, "P50 -: needs a SAMPLE of %d\n", REQUEST_MEDIAN_MIN);
     if (has_no_p99)

@@ -181,7 +181,7 @@ bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret
 static bool is_method_name(struct span s)
 {
     for (size_t i = 0; i < s.size; i++)
-        if (!is_letter(s.data[i]) && !is_digit(s.data[i]) && !strchr("/._-", s.data[i]))
+        if (!is_letter(s.data[i]) && !is_digit(s.data[i]) && !strchr("/._-*", s.data[i]))
             return false;
     return s.size > 1 && s.data[0] == '/';
 }

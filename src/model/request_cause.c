@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the text of a place in the code (diagnose/code/code_place.h). */
+#define RUNNING    ", running "
+#define COLLECTION "garbage collection"
+
 const struct request_part *request_longest_part(const struct request *r, enum request_part_kind kind)
 {
     const struct request_part *longest = NULL;
@@ -90,11 +94,37 @@ const char *request_part_place(const struct request *r, const struct request_par
     return out;
 }
 
+/* What the function ran there differs from sample to sample, but whether it was a garbage collection does not. */
+static void cut_what_ran(char *place)
+{
+    char *runs = strstr(place, RUNNING);
+    if (runs && strncmp(runs + strlen(RUNNING), COLLECTION, strlen(COLLECTION)) != 0)
+        *runs = '\0';
+}
+
 const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES])
 {
     const struct request_part *part = request_longest_part(r, kind);
     out[0] = '\0';
-    return part ? request_part_place(r, part, out) : out;
+    if (part)
+        request_part_place(r, part, out);
+    if (kind == REQUEST_PART_CPU)
+        cut_what_ran(out);
+    return out;
+}
+
+/* Samples of one function that computes show several of its lines. */
+static void cut_lines(char *place)
+{
+    char *to = place;
+    for (const char *from = place; *from;) {
+        const size_t digits = *from == ':' ? strspn(from + 1, "0123456789") : 0;
+        if (digits)
+            from += 1 + digits;
+        else
+            *to++ = *from++;
+    }
+    *to = '\0';
 }
 
 static uint32_t hash_bytes(uint32_t hash, const char *text)
@@ -118,5 +148,8 @@ uint32_t request_cause_key(const struct request *r, enum request_part_kind kind,
     const uint32_t key = hash_bytes(0x811c9dc5u, status);
     if (status[0] && !is_slow)
         return key;
-    return hash_bytes(hash_bytes(key, request_part_name(kind)), request_cause_place(r, kind, place));
+    request_cause_place(r, kind, place);
+    if (kind == REQUEST_PART_CPU)
+        cut_lines(place);
+    return hash_bytes(hash_bytes(key, request_part_name(kind)), place);
 }

@@ -16,13 +16,13 @@ int request_detail_bytes(const struct request_part *part);
  * request: which thread it was, and how often it waited. "": not known. Returns `out`. */
 const char *request_part_place(const struct request *r, const struct request_part *part, char out[REQUEST_PLACE_BYTES]);
 
-/* Where the longest component of `kind` spent its time, as request_part_place; "" if there is no such component.
- * Returns `out`. */
+/* Where the longest component of `kind` spent its time, as request_part_place; "" if there is no such component. Of CPU
+ * time, without what the function ran ("running sha1"), except a garbage collection. Returns `out`. */
 const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES]);
 
 /* Equal for components of one kind and place. */
 uint32_t request_part_key(const struct request *r, const struct request_part *part);
 
-/* Equal for requests of one route that have one cause: `kind`, the place, and the status of those that failed; for
- * failed requests that are not slow, the status alone. */
+/* Equal for requests of one route that have one cause: `kind`, the place (of CPU time, the function without its line),
+ * and the status of those that failed; for failed requests that are not slow, the status alone. */
 uint32_t request_cause_key(const struct request *r, enum request_part_kind kind, bool is_slow);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define REQUEST_CAUSES_MAX           16 /* of a route; further ones are added to one of the same kind, or to the last */
 #define REQUEST_CAUSE_SENTENCE_BYTES 640
@@ -54,6 +55,12 @@ struct request_route {
 static inline bool request_route_has_usual(const struct request_route *r)
 {
     return r->known >= REQUEST_USUAL_MIN;
+}
+
+/* Whether the path of its requests, or a part of it, is not known: "*" over HTTP/2. */
+static inline bool request_route_lacks_path(const struct request_route *r)
+{
+    return r->protocol != REQUEST_PROTOCOL_HTTP1 && strchr(r->route, '*');
 }
 
 /* Ranks routes by the time that they lost. Where no median is known, the time that all requests took, which is the most

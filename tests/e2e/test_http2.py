@@ -99,6 +99,24 @@ def test_connection_that_is_older_than_the_agent(sonde, agent, nginx):
     assert routes == {"*": 2, "/missing": 2}
 
 
+def test_model_on_a_connection_that_is_older_than_the_agent(sonde, agent, grpc_server):
+    """Clients of gRPC keep a connection for as long as they run. KServe's request is recognized by its first tensor; another service's field stays unknown."""
+    client = Http2Client(port_of(grpc_server))
+    tensor = b"\x0a\x05image\x12\x04FP32\x1a\x01\x04"
+    infer = b"\x0a\x06resnet\x12\x012\x1a\x02id\x2a" + bytes([len(tensor)]) + tensor
+    calls = [("/inference.GRPCInferenceService/ModelInfer", infer), ("/shop.Cart/GetItem", b"\x0a\x06secret")]
+    for path, payload in calls:
+        client.reply(client.call(path, payload))
+    watching = agent(*NO_BUDGET)
+    for path, payload in calls:
+        client.reply(client.call(path, payload))
+    found = recorded(sonde, watching, 2, protocol="grpc")
+    assert {request["route"] for request in found} == {"/inference.GRPCInferenceService/* resnet:2", "*"}, found
+    assert "secret" not in str(why(sonde, watching))
+    text = subprocess.run([sonde, "requests", "--agent", f"127.0.0.1:{watching.port}"], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "*: not known, as the connection is older than the agent" in text, text
+
+
 def test_frames_that_arrive_in_pieces(sonde, agent, nginx):
     """Every byte in a segment of its own, also of CONTINUATION frames with padding before them."""
     watching = agent(*NO_BUDGET)

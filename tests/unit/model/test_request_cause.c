@@ -77,6 +77,29 @@ static void test_key_is_equal_for_one_cause(void **state)
                          request_cause_key(&c, REQUEST_PART_LOCK, false));
 }
 
+static void expect_cpu_key(const char *a_detail, const char *b_detail, bool is_equal)
+{
+    const struct request a = with_detail(REQUEST_PART_CPU, a_detail, ""),
+                         b = with_detail(REQUEST_PART_CPU, b_detail, "");
+    assert_int_equal(request_cause_key(&a, REQUEST_PART_CPU, true) == request_cause_key(&b, REQUEST_PART_CPU, true),
+                     is_equal);
+}
+
+/* Samples of one function show it at several lines, and in whatever it ran. */
+static void test_cpu_time_is_grouped_by_function(void **state)
+{
+    (void)state;
+    char place[REQUEST_PLACE_BYTES];
+    const struct request r = with_detail(REQUEST_PART_CPU, "in price() shop.py:20, running sha1", "");
+    assert_string_equal(request_cause_place(&r, REQUEST_PART_CPU, place), "in price() shop.py:20");
+    expect_cpu_key("in price() shop.py:20, running sha1", "in price() shop.py:21, running memcpy", true);
+    expect_cpu_key("in price() shop.py:20", "in thread 4711 pool 1, in price() shop.py:21", true);
+    expect_cpu_key("in price() shop.py:20", "in tax() shop.py:20", false);
+    expect_cpu_key("in price() shop.py:20", "in price() shop.py:20, running garbage collection: gc_collect_main",
+                   false);
+    expect_cpu_key("in sha1 < update", "in memcpy < update", false);
+}
+
 static void test_services_are_told_apart_by_port_and_unit(void **state)
 {
     (void)state;
@@ -97,6 +120,7 @@ int main(void)
         cmocka_unit_test(test_place_leaves_out_which_thread_it_was),
         cmocka_unit_test(test_long_place_is_cut),
         cmocka_unit_test(test_key_is_equal_for_one_cause),
+        cmocka_unit_test(test_cpu_time_is_grouped_by_function),
         cmocka_unit_test(test_services_are_told_apart_by_port_and_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

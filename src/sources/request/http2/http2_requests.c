@@ -284,13 +284,17 @@ static void take_frame(struct http2_requests *q, struct connection *c, struct fr
         if (s)
             http2_stream_take_field(s, f->type & 15, f->payload, f->size);
         return;
+    case HTTP2_TENSOR:
+        s = find_stream(q, f->number, f->stream);
+        if (s)
+            http2_stream_take_tensor(s, f->payload, f->size);
+        return;
     case HTTP2_DATA:
         s = find_stream(q, f->number, f->stream);
         if (!s)
             return;
         if (f->direction == HTTP2_RECEIVED) {
-            s->bytes_in += f->length;
-            s->has_body = true;
+            http2_stream_take_body(s, f->length);
             return;
         }
         s->bytes_out += f->length;

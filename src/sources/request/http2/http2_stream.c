@@ -9,6 +9,7 @@
 #define GRPC_TYPE "application/grpc"
 #define VERSION   " HTTP/2"
 #define UNKNOWN   "*"
+#define KSERVE    "/inference.GRPCInferenceService/"
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 /* Statuses of gRPC (grpc/grpc: doc/statuscodes.md) that stand for codes of HTTP/2 (doc/PROTOCOL-HTTP2.md). */
@@ -134,26 +135,63 @@ static void take_model_spec(struct http2_stream *s, const uint8_t *spec, size_t 
     put(s->model, &s->model_bytes, sizeof(s->model), version, strlen(version));
 }
 
-/* Of other services, the first fields may be anything, also a secret. */
+static bool is_path_unknown(const struct http2_stream *s)
+{
+    return s->line_bytes > 2 && memcmp(s->line + s->line_bytes - 2, " " UNKNOWN, 2) == 0;
+}
+
+/* Of other services, the first fields may be anything, also a secret. Where the path is not known, the model is kept
+ * until the first frame of DATA ends: http2_stream_take_tensor may come before that. */
 void http2_stream_take_field(struct http2_stream *s, unsigned number, const uint8_t *value, size_t size)
 {
-    if (s->has_body || (number == 1) != !s->model_bytes)
+    if (s->has_body)
+        return;
+    s->has_message = true;
+    if ((number == 1) != !s->model_bytes)
         return;
     if (has_path(s, "/tensorflow.serving.PredictionService/")) {
         if (number == 1)
             take_model_spec(s, value, size);
         return;
     }
-    if (!has_path(s, "/inference.GRPCInferenceService/"))
+    if (!has_path(s, KSERVE) && !is_path_unknown(s))
         return;
     if (number == 2)
         put(s->model, &s->model_bytes, sizeof(s->model), ":", 1);
     put(s->model, &s->model_bytes, sizeof(s->model), (const char *)value, size);
 }
 
+void http2_stream_take_tensor(struct http2_stream *s, const uint8_t *type, size_t size)
+{
+    static const char *const types[] = {"BOOL",  "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16",
+                                        "INT32", "INT64", "FP16",   "FP32",   "FP64",   "BF16", "BYTES"};
+    if (s->has_body || !s->model_bytes || !is_path_unknown(s))
+        return;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (size != strlen(types[i]) || memcmp(type, types[i], size) != 0)
+            continue;
+        s->line_bytes--;
+        put(s->line, &s->line_bytes, sizeof(s->line) - strlen(VERSION), KSERVE UNKNOWN, strlen(KSERVE UNKNOWN));
+        s->is_grpc = true;
+        return;
+    }
+}
+
+void http2_stream_take_body(struct http2_stream *s, size_t size)
+{
+    if (is_path_unknown(s)) {
+        memset(s->model, 0, s->model_bytes);
+        s->model_bytes = 0;
+    }
+    s->bytes_in += size;
+    s->has_body = true;
+}
+
 void http2_stream_reply(struct http2_stream *s, const struct http2_fields *f, uint64_t time_ns)
 {
     s->sent_ns = time_ns;
+    s->is_grpc |= s->has_reply && s->has_message && is_path_unknown(s); /* it has trailers, as gRPC's replies */
+    s->has_reply |= f->status == 0 || f->status >= 200;
     if (f->status >= 200)
         s->status = f->status;
     s->is_grpc |= f->is_grpc;

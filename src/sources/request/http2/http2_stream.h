@@ -41,7 +41,9 @@ struct http2_stream {
     uint16_t status;
     uint8_t grpc_status; /* HTTP2_NO_GRPC_STATUS: none seen */
     bool is_grpc;
-    bool has_body; /* DATA was received */
+    bool has_body;    /* DATA was received */
+    bool has_message; /* it begins as a gRPC message does */
+    bool has_reply;   /* the head of the reply was sent */
     bool is_reset;
     bool is_shared; /* others were in progress on its connection when it began */
     uint8_t line_bytes, model_bytes;
@@ -54,6 +56,11 @@ void http2_stream_begin(struct http2_stream *s, const struct http2_fields *field
                         uint64_t read_ns, uint32_t pid, uint32_t tid);
 /* Field 1 or 2 of its first message: a model and its version, if the request is KServe's or TensorFlow Serving's. */
 void http2_stream_take_field(struct http2_stream *s, unsigned number, const uint8_t *value, size_t size);
+/* The type of the tensor in its first message. A request whose path is not known is KServe's, if this is a type of
+ * KServe's. */
+void http2_stream_take_tensor(struct http2_stream *s, const uint8_t *type, size_t size);
+/* A whole frame of DATA was received. */
+void http2_stream_take_body(struct http2_stream *s, size_t size);
 /* The head of the reply, or its trailers. */
 void http2_stream_reply(struct http2_stream *s, const struct http2_fields *fields, uint64_t time_ns);
 /* One side has reset it, for the reason `code`. */

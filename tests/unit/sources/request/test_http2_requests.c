@@ -221,6 +221,38 @@ static void test_model_is_that_of_the_first_message(void **state)
     http2_requests_free(f.requests);
 }
 
+/* The connection is older than the agent: the path is an index that is not known. */
+static void test_model_is_recognized_by_its_tensor(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tensor, *line;
+        enum request_protocol protocol;
+    } calls[] = {
+        {"FP32", "POST /inference.GRPCInferenceService/* HTTP/2 resnet:2", REQUEST_GRPC},
+        {"FP33", "POST * HTTP/2", REQUEST_GRPC},
+        {NULL, "POST * HTTP/2", REQUEST_GRPC},
+    };
+    struct fixture f = {0};
+    open_on(&f, false);
+    for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const uint32_t id = 2 * i + 1;
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, id, BYTES("\x83\xc0\xbf"));
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, id, BYTES("resnet"));
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_2, 0, id, BYTES("2"));
+        if (calls[i].tensor)
+            put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_TENSOR, 0, id, calls[i].tensor, 4);
+        put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_DATA, HTTP2_END_STREAM, id, "", 100);
+        put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS, id, BYTES("\x88\xbf"));
+        put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, id, BYTES("\xbf"));
+        assert_int_equal(f.count, i + 1);
+        assert_string_equal(f.ended[i].line, calls[i].line);
+        assert_int_equal(f.ended[i].protocol, calls[i].protocol);
+        assert_int_equal(f.ended[i].status, REQUEST_GRPC_UNKNOWN);
+    }
+    http2_requests_free(f.requests);
+}
+
 static void test_after_a_gap_old_entries_are_unknown(void **state)
 {
     (void)state;
@@ -335,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_trailers_of_a_request_are_no_request),
         cmocka_unit_test(test_a_reset_or_closed_stream_ends_without_a_reply),
         cmocka_unit_test(test_model_is_that_of_the_first_message),
+        cmocka_unit_test(test_model_is_recognized_by_its_tensor),
         cmocka_unit_test(test_after_a_gap_old_entries_are_unknown),
         cmocka_unit_test(test_joined_connection_has_its_requests),
         cmocka_unit_test(test_streams_without_an_end_are_bounded),
