@@ -61,6 +61,17 @@ def test_exposure_is_what_the_documents_say(socket_only, tmp_path):
     assert exposure(full) <= said <= 2.6 and exposure(socket_only) <= said_of_drop_in <= 2.0
 
 
+def test_every_exposure_has_its_right_in_the_documents(tmp_path):
+    """docs/operate.md has the name and the points of each line that systemd rates above 0."""
+    unit = tmp_path / "sonde.service"
+    unit.write_text(re.sub("(?m)^ExecStart=/.*", "ExecStart=/bin/true", UNIT.read_text()))
+    done = subprocess.run([need_command("systemd-analyze"), "security", "--offline=yes", "--no-pager", "--json=short", unit], capture_output=True, text=True, timeout=60)
+    rated = {line["name"]: line["exposure"] for line in json.loads(done.stdout[:done.stdout.rindex("]") + 1]) if line["exposure"] and float(line["exposure"]) > 0}
+    text = (TOP / "docs/operate.md").read_text().replace("\\|", "|")
+    assert len(rated) > 10
+    assert rated == {name: points for name, points in re.findall(r"`([^`]+)` (\d\.\d)", text) if name.split("=")[0] + "=" in {line.split("=")[0] + "=" for line in rated}}
+
+
 def doctor(sonde):
     done = subprocess.run([sonde, "doctor", "--json", "--agent", "127.0.0.1:9"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done
