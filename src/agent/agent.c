@@ -31,6 +31,7 @@
 
 #define SLOT_NS              (5 * 1000000000ull)
 #define SLOTS                24
+#define DETAIL_SHARE         8  /* of the memory of the windows: one part in this many is for 20 ms positions */
 #define FLUSH_TICKS          5  /* seconds between flushes of records in progress: the length of a slot */
 #define MEMORY_TICKS         5  /* seconds between memory measurements while memory is ample; one takes 1 ms */
 #define FILE_PAGES_TICKS     60 /* seconds between releases of pages that only start-up or an export needed */
@@ -342,8 +343,8 @@ static int new_windows(struct agent *a)
     const struct windows_options options = {.slot_ns = SLOT_NS,
                                             .slots = SLOTS,
                                             .types_max = (uint32_t)count,
-                                            .max_bytes = memory - memory / 8,
-                                            .detail_max_bytes = memory / 8};
+                                            .max_bytes = memory - memory / DETAIL_SHARE,
+                                            .detail_max_bytes = memory / DETAIL_SHARE};
     int r = windows_new(&options, &a->windows);
     for (size_t i = 0; r == 0 && i < count; i++)
         r = windows_expect(a->windows, types[i].type, types[i].period);
@@ -462,6 +463,30 @@ void agent_set_one_cpu_share(struct agent *a, double share)
     pthread_mutex_lock(&a->lock);
     a->config.budget_one_cpu_share = a->budget.one_cpu_share_allowed = share;
     pthread_mutex_unlock(&a->lock);
+}
+
+int agent_set_memory(struct agent *a, uint64_t bytes)
+{
+    struct memory_plan plan = a->memory;
+    const uint64_t needed = memory_plan_resize(&plan, bytes);
+    if (bytes < needed) {
+        log_warning(
+            "budget.memory: %.0f MiB are too little before a restart: until then tables keep their size, and at "
+            "least %.0f MiB are needed",
+            (double)bytes / (1 << 20), (double)needed / (1 << 20));
+        return -ENOSPC;
+    }
+    const uint64_t memory = plan.bytes[MEMORY_WINDOWS];
+    const size_t dropped = windows_limit(a->windows, memory - memory / DETAIL_SHARE, memory / DETAIL_SHARE);
+    requests_limit(a->requests, plan.bytes[MEMORY_REQUESTS]);
+    pipeline_set_memory(a->pipeline, &plan);
+    malloc_trim(0);
+    pthread_mutex_lock(&a->lock);
+    a->memory = plan;
+    a->config.budget_memory_bytes = a->budget.memory_bytes_allowed = bytes;
+    a->history_cuts += dropped > 0;
+    pthread_mutex_unlock(&a->lock);
+    return 0;
 }
 
 int agent_run(struct agent *a, int ready_fd, const struct agent_hooks *hooks)

@@ -45,6 +45,10 @@ int agent_run(struct agent *a, int ready_fd, const struct agent_hooks *hooks);
 
 /* Changes budget.one_cpu, on the thread of agent_run. */
 void agent_set_one_cpu_share(struct agent *a, double share);
+/* Changes budget.memory, on the thread of agent_run. Windows, requests and caches follow at once; a smaller limit drops
+ * the oldest samples and requests, and counts that. -ENOSPC, logged: the tables that keep their size until a restart
+ * leave too little; nothing is changed. */
+int agent_set_memory(struct agent *a, uint64_t bytes);
 
 /* Queries of the web page: any thread, between agent_new and agent_free. `agent` is a struct agent: they are callbacks
  * of serve/page.h, which states their errors. Times are CLOCK_MONOTONIC; `seconds` is the length of the period until

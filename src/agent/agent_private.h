@@ -23,7 +23,7 @@ struct agent_stats {
 
 struct agent {
     struct config config;
-    struct memory_plan memory;
+    struct memory_plan memory; /* changes under `lock` */
     struct sampling_rules rules;
     struct sampling_pods sampling_pods;
     struct pipeline *pipeline;

@@ -213,6 +213,7 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
     uname(&uts);
     pthread_mutex_lock(&a->lock);
     const uint64_t cache_cuts = a->cache_cuts, history_cuts = a->history_cuts, collections = a->metrics_collections;
+    const struct memory_plan memory = a->memory;
     const struct agent_stats stats = a->stats;
     _cleanup_(metric_set_freep) struct metric_set *of_pipeline = stats.metrics ? metric_set_ref(stats.metrics) : NULL;
     pthread_mutex_unlock(&a->lock);
@@ -256,7 +257,7 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
                METRIC_LABELS({"what", "oldest_samples"}));
     for (int part = MEMORY_NONE + 1; part < MEMORY_PART_COUNT; part++)
         metric_add(set, "sonde_self_budget_memory_part_bytes", METRIC_GAUGE, "bytes",
-                   "Limit of a part of the memory; 0: its signal is not enabled.", (double)a->memory.bytes[part],
+                   "Limit of a part of the memory; 0: its signal is not enabled.", (double)memory.bytes[part],
                    METRIC_LABELS({"part", memory_part_name(part)}));
     for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
         metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "",

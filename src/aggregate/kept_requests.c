@@ -190,6 +190,12 @@ static bool fit_memory(struct kept_requests *k, const struct request *request)
     return is_kept;
 }
 
+void kept_requests_limit(struct kept_requests *k, size_t max_bytes)
+{
+    k->max_bytes = max_bytes;
+    (void)fit_memory(k, NULL);
+}
+
 int kept_requests_add(struct kept_requests *k, struct request *request, uint32_t cause)
 {
     struct slot *slot = slot_of(k, end_of(request) / SLOT_NS);

@@ -19,6 +19,8 @@ struct kept_request {
 
 /* Keeps requests of at most `max_bytes`. The caller frees `*ret`. -ENOMEM. */
 int kept_requests_new(size_t max_bytes, struct kept_requests **ret);
+/* Changes `max_bytes`: drops requests, which count as dropped, until the rest fits. */
+void kept_requests_limit(struct kept_requests *k, size_t max_bytes);
 void kept_requests_free(struct kept_requests *k);
 DEFINE_FREEP(kept_requests)
 

@@ -58,6 +58,13 @@ void requests_free(struct requests *r)
     free(r);
 }
 
+void requests_limit(struct requests *r, size_t max_bytes)
+{
+    pthread_mutex_lock(&r->lock);
+    kept_requests_limit(r->kept, max_bytes);
+    pthread_mutex_unlock(&r->lock);
+}
+
 static struct counter *find_counter(struct requests *r, const char *service, const char *method, uint16_t class)
 {
     for (size_t i = 0; i < r->counter_count; i++) {

@@ -18,6 +18,8 @@ struct requests;
 
 /* Keeps requests of at most `max_bytes`; counts have a bound of their own. The caller frees `*ret`. -ENOMEM. */
 int requests_new(size_t max_bytes, struct requests **ret);
+/* Changes `max_bytes`: drops requests, which count as dropped, until the rest fits. */
+void requests_limit(struct requests *r, size_t max_bytes);
 void requests_free(struct requests *r);
 DEFINE_FREEP(requests)
 

@@ -210,16 +210,28 @@ static int add_locked(struct window *w, const struct sample *s, uint64_t number,
     return r;
 }
 
-/* One profile at a time, so that none is freed under the lock. */
-static void drop_expired(struct window *w)
+/* One profile at a time, so that none is freed under the lock. Returns their number. */
+static uint32_t drop_expired(struct window *w)
 {
+    uint32_t dropped = 0;
     for (uint32_t i = 0; i < w->options.slots; i++) {
         _cleanup_(profile_freep) struct profile *old = NULL;
         pthread_mutex_lock(&w->lock);
         if (w->slots[i].profile && w->slots[i].number < oldest_kept(w))
             old = slot_take(&w->slots[i]);
         pthread_mutex_unlock(&w->lock);
+        dropped += old != NULL;
     }
+    return dropped;
+}
+
+uint32_t window_limit(struct window *w, size_t max_bytes)
+{
+    pthread_mutex_lock(&w->lock);
+    w->options.max_bytes = max_bytes;
+    make_room(w, w->newest);
+    pthread_mutex_unlock(&w->lock);
+    return drop_expired(w);
 }
 
 void window_trim(struct window *w)
@@ -229,7 +241,7 @@ void window_trim(struct window *w)
     first = first > from ? first : from;
     w->trimmed = w->newest - (w->newest > first ? (w->newest - first) / 2 : 0);
     pthread_mutex_unlock(&w->lock);
-    drop_expired(w);
+    (void)drop_expired(w);
 }
 
 int window_add(struct window *w, const struct sample *s)
@@ -250,7 +262,7 @@ int window_add(struct window *w, const struct sample *s)
     const bool has_expired = oldest_kept(w) > kept_before;
     pthread_mutex_unlock(&w->lock);
     if (has_expired)
-        drop_expired(w);
+        (void)drop_expired(w);
     return r;
 }
 

@@ -44,6 +44,10 @@ uint64_t window_observed_ns(struct window *w, uint64_t now_ns);
 /* Changes detail_max_bytes of a window that keeps detail: drops the oldest until the rest fits. */
 void window_limit_detail(struct window *w, size_t max_bytes);
 
+/* Changes max_bytes. Returns how many slots with samples it drops, the oldest, until the rest fits; later queries
+ * report their time as not kept. The thread of window_add. */
+uint32_t window_limit(struct window *w, size_t max_bytes);
+
 /* Adds a sample of the window's type to the slot of its time. Late samples go to the oldest slot that is kept.
  * Copies the sample. Returns like profile_add; -ENOSPC: the slot is full. */
 int window_add(struct window *w, const struct sample *s);

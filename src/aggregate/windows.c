@@ -47,13 +47,13 @@ static bool has_positions(const struct sample_type *type)
     return !type->is_interval;
 }
 
-/* Shares the memory for 20 ms positions among the windows that have them and one more. Returns its share. */
-static size_t share_detail(struct windows *w)
+/* Shares the memory for 20 ms positions among the windows that have them and `more` new ones. Returns the share. */
+static size_t share_detail(struct windows *w, size_t more)
 {
-    size_t sharing = 1;
+    size_t sharing = more;
     for (size_t i = 0; i < count_of(w); i++)
         sharing += has_positions(window_type(w->list[i]));
-    const size_t share = w->options.detail_max_bytes / sharing;
+    const size_t share = w->options.detail_max_bytes / (sharing ? sharing : 1);
     for (size_t i = 0; i < count_of(w); i++)
         if (has_positions(window_type(w->list[i])))
             window_limit_detail(w->list[i], share);
@@ -72,7 +72,7 @@ int windows_expect(struct windows *w, const struct sample_type *type, uint64_t p
         .type = type,
         .period = period,
         .max_bytes = w->options.max_bytes / w->options.types_max,
-        .detail_max_bytes = has_positions(type) && w->options.detail_max_bytes ? share_detail(w) : 0,
+        .detail_max_bytes = has_positions(type) && w->options.detail_max_bytes ? share_detail(w, 1) : 0,
     };
     int r = window_new(&options, &w->list[count]);
     if (r == 0)
@@ -149,6 +149,17 @@ int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, uint64_t
 }
 
 /* ---- memory and statistics ---- */
+
+size_t windows_limit(struct windows *w, size_t max_bytes, size_t detail_max_bytes)
+{
+    size_t dropped = 0;
+    w->options.max_bytes = max_bytes;
+    w->options.detail_max_bytes = detail_max_bytes;
+    (void)share_detail(w, 0);
+    for (size_t i = 0; i < count_of(w); i++)
+        dropped += window_limit(w->list[i], max_bytes / w->options.types_max);
+    return dropped;
+}
 
 void windows_trim(struct windows *w)
 {

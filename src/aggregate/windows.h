@@ -46,6 +46,10 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
 int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, uint64_t now_ns,
                    const struct profile_filter *filter, struct profile **ret);
 
+/* Changes max_bytes and detail_max_bytes of the options. Returns how many slots with samples that drops (window_limit).
+ * The pipeline's thread. */
+size_t windows_limit(struct windows *w, size_t max_bytes, size_t detail_max_bytes);
+
 /* See window_trim, for every window. */
 void windows_trim(struct windows *w);
 

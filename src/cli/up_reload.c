@@ -74,6 +74,9 @@ static int reload_configuration(struct up_reload *u)
     if (r < 0)
         return r;
     agent_set_one_cpu_share(u->agent, next.budget_one_cpu_share);
+    if (read.budget_memory_bytes != next.budget_memory_bytes &&
+        agent_set_memory(u->agent, read.budget_memory_bytes) == 0)
+        next.budget_memory_bytes = read.budget_memory_bytes;
     up_config_apply_log_level(&next);
     report_changes(u->config, &next, &read);
     *u->config = next;

@@ -58,3 +58,13 @@ struct memory_plan {
  * `recorder_max_bytes`: what the recorder does not need of its share is divided among the others. */
 void memory_plan_divide(uint64_t whole_bytes, uint64_t fixed_bytes, unsigned parts, uint64_t recorder_max_bytes,
                         struct memory_plan *ret);
+
+/* The parts whose limit can change while the agent runs. All others are tables that are created with their size. */
+#define MEMORY_RESIZABLE                                                                                               \
+    (MEMORY_PART_BIT(MEMORY_WINDOWS) | MEMORY_PART_BIT(MEMORY_REQUESTS) | MEMORY_PART_BIT(MEMORY_PROCESSES) |          \
+     MEMORY_PART_BIT(MEMORY_UNWIND_CACHE) | MEMORY_PART_BIT(MEMORY_JIT))
+#define MEMORY_RESIZABLE_LEAST (4ull << 20)
+
+/* Divides among the resizable parts what the other parts of `plan` leave of `whole_bytes`. Returns the least whole that
+ * leaves MEMORY_RESIZABLE_LEAST for them; if `whole_bytes` is less, `plan` is unchanged. */
+uint64_t memory_plan_resize(struct memory_plan *plan, uint64_t whole_bytes);

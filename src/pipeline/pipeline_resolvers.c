@@ -57,6 +57,14 @@ int pipeline_make_resolvers(struct pipeline *p, size_t cache_entries)
     return r;
 }
 
+void pipeline_set_memory(struct pipeline *p, const struct memory_plan *memory)
+{
+    p->memory = *memory;
+    processes_set_max_bytes(p->processes, memory->bytes[MEMORY_PROCESSES]);
+    unwind_cache_set_max_bytes(p->unwind_cache, memory->bytes[MEMORY_UNWIND_CACHE]);
+    jits_set_max_bytes(p->jits, memory->bytes[MEMORY_JIT]);
+}
+
 void pipeline_start_helper(struct pipeline *p, struct attach_report *report)
 {
     struct attach_entry *entry = attach_report_add(report, "files of processes");

@@ -192,9 +192,9 @@ def manager(tmp_path):
     received.close()
 
 
-def test_hangup_reloads_tokens_level_and_budget_and_names_the_rest(agent, tmp_path, manager):
+def test_hangup_reloads_tokens_level_and_budgets_and_names_the_rest(agent, tmp_path, manager):
     tokens, config = write(tmp_path / "tokens", LINE), tmp_path / "sonde.yaml"
-    write(config, f"page:\n  token_file: {tokens}\nlog:\n  level: info\n")
+    write(config, f"page:\n  token_file: {tokens}\nlog:\n  level: info\nbudget:\n  memory: 200MiB\n")
     started = agent("--config", config, *FAST, env={**os.environ, "NOTIFY_SOCKET": manager.path})
     bearer = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -210,15 +210,23 @@ def test_hangup_reloads_tokens_level_and_budget_and_names_the_rest(agent, tmp_pa
     wait_for(lambda: started.running.error.count("configuration not reloaded") == 2, 30, "the second refusal")
     assert f"{config}:1: unknown section 'bugdet'" in started.running.error
     write(tokens, LINE.replace("sha256:", "# sha256:") + f"sha256:{hashlib.sha256(b'other').hexdigest()} read\n")
-    write(config, f"page:\n  token_file: {tokens}\n  allowed_hosts: a.example\nbudget:\n  one_cpu: 7%\n  memory: 99MiB\nlog:\n  level: warning\n")
+    write(config, f"page:\n  token_file: {tokens}\n  allowed_hosts: a.example\nbudget:\n  one_cpu: 7%\n  memory: 240MiB\nlog:\n  level: warning\n")
     os.kill(started.pid, signal.SIGHUP)
-    said("configuration reloaded; a restart is needed for: budget.memory, page.allowed_hosts")
+    said("configuration reloaded; a restart is needed for: page.allowed_hosts")
     assert started.get("/metrics", bearer)[0] == 401
-    status, _, body = started.get("/api/v1/status", {"Authorization": "Bearer other"})
-    assert status == 200 and json.loads(body)["budget"]["one_cpu_share_allowed"] == 0.07
+
+    def budget():
+        status, _, body = started.get("/api/v1/status", {"Authorization": "Bearer other"})
+        return status == 200 and json.loads(body)["budget"]
+    assert budget()["one_cpu_share_allowed"] == 0.07 and budget()["memory_bytes_allowed"] == 240 << 20
+    write(config, f"page:\n  token_file: {tokens}\n  allowed_hosts: a.example\nbudget:\n  one_cpu: 7%\n  memory: 48MiB\nlog:\n  level: warning\n")
+    os.kill(started.pid, signal.SIGHUP)
+    said("budget.memory: 48 MiB are too little before a restart: until then tables keep their size, and at least ")
+    said("configuration reloaded; a restart is needed for: budget.memory, page.allowed_hosts")
+    assert budget()["memory_bytes_allowed"] == 240 << 20
     states = manager()
-    assert states.count("RELOADING=1") == 3 and states.count("READY=1") == 4 and states[-1] == "READY=1"
-    assert sum(line.startswith("MONOTONIC_USEC=") for line in states) == 3
+    assert states.count("RELOADING=1") == 4 and states.count("READY=1") == 5 and states[-1] == "READY=1"
+    assert sum(line.startswith("MONOTONIC_USEC=") for line in states) == 4
 
 
 def test_changed_tokens_are_read_without_a_signal(agent, tmp_path):

@@ -252,6 +252,11 @@ static size_t range_limit(struct jits *j, const struct code_file *t)
     return ranges > RANGES_MIN ? ranges : RANGES_MIN;
 }
 
+void jits_set_max_bytes(struct jits *j, size_t max_bytes)
+{
+    j->max_bytes = max_bytes;
+}
+
 /* Keeps processes with recent lookups: their files would be read again at once. */
 void jits_trim(struct jits *j)
 {

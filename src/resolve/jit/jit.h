@@ -16,6 +16,8 @@ struct jits;
 
 /* `processes` is borrowed. `max_bytes` bounds the address ranges. -ENOMEM. */
 int jits_new(struct processes *processes, size_t max_bytes, struct jits **ret);
+/* Changes `max_bytes`; takes effect when the next file is read. */
+void jits_set_max_bytes(struct jits *j, size_t max_bytes);
 void jits_free(struct jits *j);
 DEFINE_FREEP(jits)
 /* Limits the name cache to `entries` names. */

@@ -209,6 +209,11 @@ static size_t all_bytes(const struct processes *p)
     return p->bytes + p->paths.bytes + f.bytes + cgroups_bytes(p->cgroups);
 }
 
+void processes_set_max_bytes(struct processes *p, size_t max_bytes)
+{
+    p->max_bytes = max_bytes;
+}
+
 /* Evicts processes. Called after a record was processed, when no caller holds an entry. */
 static void keep_within_bounds(struct processes *p)
 {

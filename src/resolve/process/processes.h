@@ -39,6 +39,8 @@ struct process {
 /* Creates an empty table. `max_bytes` bounds it together with its files, paths and cgroups: the least recently used
  * processes are evicted. The file helper is not started. The caller frees `*ret`. -ENOMEM. */
 int processes_new(size_t max_bytes, struct processes **ret);
+/* Changes `max_bytes`; takes effect with the next record. */
+void processes_set_max_bytes(struct processes *p, size_t max_bytes);
 /* Frees the table with all processes and resources; objects that others still reference stay valid. Accepts NULL. */
 void processes_free(struct processes *p);
 DEFINE_FREEP(processes)

@@ -87,6 +87,11 @@ static void forget_rules(struct unwind_cache *c)
     c->rules = NULL;
 }
 
+void unwind_cache_set_max_bytes(struct unwind_cache *c, size_t max_bytes)
+{
+    c->max_bytes = max_bytes;
+}
+
 void unwind_cache_trim(struct unwind_cache *c)
 {
     for (struct cached_table *e = c->entries, *next; e; e = next) {

@@ -17,6 +17,8 @@ struct unwind_cache;
 
 /* Holds at most `max_bytes` of tables, or the most recent one if that is larger. -ENOMEM. */
 int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret);
+/* Changes `max_bytes`; takes effect with the next table. */
+void unwind_cache_set_max_bytes(struct unwind_cache *c, size_t max_bytes);
 /* Limits the number of objects; a limit above the default has no effect. */
 void unwind_cache_limit(struct unwind_cache *c, size_t entries);
 void unwind_cache_free(struct unwind_cache *c);

@@ -172,6 +172,31 @@ static void test_wall_clock_step_changes_nothing(void **state)
 }
 
 /* It would take the slot of a newer one. */
+static void test_a_smaller_limit_drops_requests_and_counts_them(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    uint64_t d[COUNT];
+    double dropped = -1;
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (uint64_t i = 0; i < COUNT; i++)
+        assert_int_equal(add_request(r, i + 1, NOW, i + 1), 0);
+    requests_limit(r, 1 << 21);
+    assert_int_equal(slowest(r, 0, COUNT, d), COUNT);
+    requests_limit(r, 20000);
+    const size_t kept = slowest(r, 0, COUNT, d);
+    assert_in_range(kept, 1, COUNT / 2);
+    assert_int_equal(d[0], COUNT); /* the slowest */
+    assert_int_equal(metric_set_new(&set), 0);
+    requests_metrics(r, set);
+    for (size_t i = 0; i < metric_set_families(set); i++)
+        if (strcmp(metric_set_family(set, i).name, "sonde_self_requests_dropped") == 0)
+            dropped = metric_set_family(set, i).points[0].value;
+    assert_int_equal((size_t)dropped, COUNT - kept);
+}
+
 static void test_late_request_is_dropped(void **state)
 {
     (void)state;
@@ -524,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_one_busy_period_uses_the_memory),
         cmocka_unit_test(test_old_requests_expire),
         cmocka_unit_test(test_wall_clock_step_changes_nothing),
+        cmocka_unit_test(test_a_smaller_limit_drops_requests_and_counts_them),
         cmocka_unit_test(test_late_request_is_dropped),
         cmocka_unit_test(test_counters_are_bounded),
     };

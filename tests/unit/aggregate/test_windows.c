@@ -143,6 +143,50 @@ static void test_types_share_the_memory(void **state)
     assert_true(windows_bytes(w) < before);
 }
 
+static void fill_slots(struct windows *w, const struct sample_type *type, int slots)
+{
+    for (int i = 0; i < slots * 2000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "function_%d", i);
+        (void)add_at(w, type, BASE + i / 2000 * SLOT, name);
+    }
+}
+
+static void test_a_smaller_limit_drops_the_oldest_slots(void **state)
+{
+    (void)state;
+    enum { MAX_BYTES = 8 << 20, SMALLER = 1 << 20 };
+    _cleanup_(windows_freep) struct windows *w = new_windows(2, MAX_BYTES, 0);
+    fill_slots(w, &sample_type_cpu, 5);
+    fill_slots(w, &gpu, 1);
+    const size_t full = windows_bytes(w);
+    assert_int_equal(windows_limit(w, MAX_BYTES * 2, 0), 0);
+    assert_int_equal(windows_bytes(w), full);
+    assert_in_range(full, SMALLER, MAX_BYTES);
+    const size_t dropped = windows_limit(w, SMALLER, 0);
+    assert_in_range(dropped, 1, 4); /* never the slot that is being filled */
+    assert_true(windows_bytes(w) < full);
+    _cleanup_(profile_freep) struct profile *oldest = snapshot(w, &sample_type_cpu);
+    assert_int_equal(fixture_count(oldest), 0);
+    fill_slots(w, &sample_type_cpu, 6); /* and the limit holds from now on */
+    assert_true(window_bytes(windows_find(w, &sample_type_cpu)) <= SMALLER / 2);
+}
+
+static void test_positions_follow_a_smaller_limit(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(2, 1 << 20, 8 * 500);
+    const struct profile_filter cpu = {.type = &sample_type_cpu};
+    struct profile *p = NULL;
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
+    assert_int_equal(windows_limit(w, 1 << 20, 8 * 100), 0);
+    assert_int_equal(windows_region(w, BASE, BASE + CELL, BASE + SLOT, &cpu, &p), -ENODATA);
+    assert_null(p);
+    _cleanup_(profile_freep) struct profile *whole = snapshot(w, &sample_type_cpu);
+    assert_int_equal(fixture_count(whole), 300); /* samples stay, only their positions go */
+}
+
 /* The first type has all of the memory for positions until the second one comes. */
 static void test_positions_of_a_new_type_take_their_share(void **state)
 {
@@ -249,6 +293,8 @@ int main(void)
         cmocka_unit_test(test_expected_type_is_empty_before_its_first_sample),
         cmocka_unit_test(test_number_of_types_is_bounded),
         cmocka_unit_test(test_types_share_the_memory),
+        cmocka_unit_test(test_a_smaller_limit_drops_the_oldest_slots),
+        cmocka_unit_test(test_positions_follow_a_smaller_limit),
         cmocka_unit_test(test_positions_of_a_new_type_take_their_share),
         cmocka_unit_test(test_regions_of_intervals_cover_whole_slots),
         cmocka_unit_test(test_metrics_sum_over_types),
