@@ -7,7 +7,7 @@
 #include "pipeline/unwind_publisher.h"
 
 #include "base/clock.h"
-#include "pipeline/unwind_publisher_private.h"
+#include "pipeline/unwind_publisher_builds.h"
 #include "resolve/elf/go_labels.h"
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/process/process_go.h"
@@ -168,19 +168,6 @@ void unwind_publisher_trim(struct unwind_publisher *p)
             evict(p, o);
 }
 
-/* Schedules a new generation: all processes are then republished with their next sample. */
-static void schedule_retry(struct unwind_publisher *p, uint64_t at_ns)
-{
-    if (!p->retry_ns || at_ns < p->retry_ns)
-        p->retry_ns = at_ns;
-}
-
-void unwind_publisher_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
-{
-    o->retry_ns = p->now_ns + after_ns;
-    schedule_retry(p, o->retry_ns);
-}
-
 static void object_put(struct unwind_publisher *p, struct published_object *o, const struct unwind_table *table)
 {
     int r = unwind_tables_put_object(p->tables, table->values, table->value_count, &o->number);
@@ -205,7 +192,7 @@ static uint32_t object_number(struct unwind_publisher *p, struct published_objec
     if (!o || o->object->is_anonymous)
         return UNWIND_OBJECT_NO_CODE;
     if (o->state == OBJECT_UNKNOWN && p->now_ns < o->retry_ns) {
-        schedule_retry(p, o->retry_ns); /* the retry time may have been consumed by an earlier one */
+        unwind_publisher_schedule_retry(p, o->retry_ns); /* the retry time may have been consumed by an earlier one */
     } else if (o->state == OBJECT_UNKNOWN) {
         const struct unwind_table *table;
         switch (unwind_cache_look(p->cache, o->id, &table)) {
@@ -296,7 +283,7 @@ static void find_interpreters(struct unwind_publisher *p, struct published_proce
 {
     const int r = p->interpreters ? interpreters_layout(p->interpreters, process, ret) : 0;
     if (r < 0)
-        schedule_retry(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
+        unwind_publisher_schedule_retry(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
     e->layout_error = r < 0 ? r : 0;
     p->met_runtime |= ret->runtime != 0 || r == -EAGAIN;
     const struct go_labels_file *go = process_go_file(process);

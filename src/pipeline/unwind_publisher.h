@@ -11,7 +11,7 @@
  * next one is the object whose rules walks in user space looked up most often, divided by its size. An object that no
  * process maps is not built, nor one that a single walk needed. When less than half of the burst is saved up, an object
  * is built only if
- * - it has been waiting for UNWIND_BUILD_AFTER_NS,
+ * - it has been waiting for a second,
  * - its lookups have cost an eighth of the cost of building.
  * So where many programs run once, for a moment, the share goes to those that are sampled again. */
 #pragma once
@@ -25,7 +25,6 @@
 
 #define UNWIND_SHARE          0.003
 #define UNWIND_SHARE_BURST_NS 300000000ull
-#define UNWIND_BUILD_AFTER_NS 1000000000ull
 
 struct interpreters;
 struct process;

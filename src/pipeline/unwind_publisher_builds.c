@@ -1,10 +1,12 @@
 /* Which unwind tables are built, and when; see unwind_publisher.h. */
-#include "pipeline/unwind_publisher_private.h"
+#include "pipeline/unwind_publisher_builds.h"
+
 #include "resolve/unwind/unwind_cache.h"
 
-#define RETRY_NS      10000000000ull
-#define BUILD_BYTE_NS 35    /* of cfi_build, for each byte of call frame information */
-#define LOOKUP_NS     15000 /* of one rule in user space */
+#define BUILD_AFTER_NS 1000000000ull /* for so long, lookups do not prove that a table is worth building */
+#define RETRY_NS       10000000000ull
+#define BUILD_BYTE_NS  35    /* of cfi_build, for each byte of call frame information */
+#define LOOKUP_NS      15000 /* of one rule in user space */
 /* A table is worth building before its lookups have cost as much: it also saves copies of stacks, and ends deep
  * stacks, which are not copied completely. */
 #define BUILD_PER_LOOKUP (8 * LOOKUP_NS / BUILD_BYTE_NS)
@@ -13,6 +15,18 @@ void unwind_publisher_set_state(struct unwind_publisher *p, struct published_obj
 {
     p->waiting += (state == OBJECT_WAITING) - (o->state == OBJECT_WAITING);
     o->state = state;
+}
+
+void unwind_publisher_schedule_retry(struct unwind_publisher *p, uint64_t at_ns)
+{
+    if (!p->retry_ns || at_ns < p->retry_ns)
+        p->retry_ns = at_ns;
+}
+
+void unwind_publisher_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
+{
+    o->retry_ns = p->now_ns + after_ns;
+    unwind_publisher_schedule_retry(p, o->retry_ns);
 }
 
 static void queue_build(struct unwind_publisher *p, struct published_object *o, bool is_outside_share)
@@ -45,8 +59,8 @@ static bool is_worth_building(const struct unwind_publisher *p, const struct pub
     struct unwind_demand demand;
     if (o->state != OBJECT_WAITING || !o->users || !unwind_cache_demand(p->cache, o->id, &demand))
         return false;
-    const bool is_proven = p->now_ns - o->waiting_since_ns >= UNWIND_BUILD_AFTER_NS &&
-                           demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
+    const bool is_proven =
+        p->now_ns - o->waiting_since_ns >= BUILD_AFTER_NS && demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
     *ret_worth = (double)(demand.lookups + 1) / (double)(demand.input_bytes + 1);
     return is_proven || (demand.lookups > o->first_lookups && cpu_share_is_plentiful(&p->share));
 }

@@ -1,5 +1,6 @@
 /* Losses and metrics of the publisher; see unwind_publisher.h. */
-#include "pipeline/unwind_publisher_private.h"
+#include "pipeline/published.h"
+#include "pipeline/unwind_publisher.h"
 #include "sources/tables/unwind_tables.h"
 
 void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *losses)

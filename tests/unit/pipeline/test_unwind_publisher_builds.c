@@ -1,5 +1,5 @@
 /* The unwind tables that an agent builds within its share of a CPU, and their order. */
-#include "pipeline/unwind_publisher_private.h"
+#include "pipeline/published.h"
 #include "unwind_publisher_fixture.h"
 
 /* A publisher with a share of a CPU, as in an agent, and a cache that defers every table. */

@@ -1,9 +1,8 @@
-/* State of the publisher, for unwind_publisher.c and unwind_publisher_stats.c. */
+/* What the unwind publisher has published, and what waits for it: the state that unwind_publisher*.c share. */
 #pragma once
 
 #include "base/cpu_share.h"
 #include "pipeline/unwind_builder.h"
-#include "pipeline/unwind_publisher.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,13 +68,3 @@ struct unwind_publisher {
     size_t waiting; /* objects in OBJECT_WAITING */
     bool trim_wanted, met_runtime;
 };
-
-/* For unwind_publisher.c, in unwind_publisher_builds.c.
- *
- * Has the object's table built: within the share, or at once and outside of it. */
-void unwind_publisher_build(struct unwind_publisher *p, struct published_object *o, bool is_urgent);
-/* Once a turn: begins to build the table of the most wanted object, if the share allows. */
-void unwind_publisher_build_next(struct unwind_publisher *p);
-void unwind_publisher_set_state(struct unwind_publisher *p, struct published_object *o, enum object_state state);
-/* `o` is tried again after this time. */
-void unwind_publisher_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns);
