@@ -1,6 +1,7 @@
 /* Copies one profile into another: merged, folded, or with source lines; see profile.h. A row of `from` is copied
  * when the first wanted entry refers to it, and its new index is remembered. The cost grows with the distinct rows
  * only, and no unused row is copied. */
+#include "model/profile.h"
 #include "model/profile_tables.h"
 
 #include <assert.h>

@@ -5,7 +5,8 @@
  * are found again. */
 #pragma once
 
-#include "model/profile.h"
+#include "model/frame.h"
+#include "model/profile_rows.h"
 
 int profile_tables_new(size_t max_bytes, struct profile *p);
 void profile_tables_free(struct profile *p);
