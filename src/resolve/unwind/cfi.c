@@ -5,6 +5,7 @@
 
 #include "resolve/unwind/cfi_go.h"
 #include "resolve/unwind/cfi_index.h"
+#include "resolve/unwind/cfi_known.h"
 #include "resolve/unwind/cfi_rule.h"
 #include "resolve/unwind/unwind_table.h"
 

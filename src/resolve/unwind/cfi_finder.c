@@ -4,6 +4,7 @@
 #include "resolve/unwind/cfi_finder.h"
 
 #include "resolve/unwind/cfi_index.h"
+#include "resolve/unwind/cfi_known.h"
 #include "resolve/unwind/cfi_rule.h"
 
 #include <errno.h>

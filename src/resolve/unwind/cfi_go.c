@@ -53,8 +53,8 @@ int cfi_go_add(const struct elf_file *f, struct cfi_index *index)
         covered = function.end;
         const uint64_t size = described_bytes(index, &function);
         if (size > 0)
-            r = cfi_index_add_code(f, index, function.start, function.start + size,
-                                   &(struct cfi_range){.position = function.depths, .source = CFI_GO_TABLE});
+            r = cfi_ranges_add_code(f, index, function.start, function.start + size,
+                                    &(struct cfi_range){.position = function.depths, .source = CFI_GO_TABLE});
     }
     return r == -ENOENT ? 0 : r;
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "resolve/symbols/go_table.h"
-#include "resolve/unwind/cfi_index.h"
+#include "resolve/unwind/cfi_ranges.h"
 
 /* Adds the functions of Go's table to the index, except those in `index->go`. Adds nothing if there is no table, or a
  * .debug_frame. */

@@ -1,8 +1,9 @@
 /* Code without FDEs whose frames follow from the code itself: PLT stubs of linkers that do not describe them (lld,
  * mold), .init and .fini, the entry point, Go functions that switch stacks, and signal trampolines, whose instructions
  * are fixed by the kernel's ABI. */
+#include "resolve/unwind/cfi_known.h"
+
 #include "resolve/unwind/cfi_go.h"
-#include "resolve/unwind/cfi_index.h"
 
 #include <elf.h>
 #include <string.h>
@@ -19,9 +20,9 @@ static int add_x86_lazy_head(struct cfi_index *index, uint64_t start)
 {
     struct unwind_rule rule = at_call;
     rule.cfa_offset = 16;
-    int r = cfi_index_add_known(index, start, start + 6, &rule);
+    int r = cfi_ranges_add_known(index, start, start + 6, &rule);
     rule.cfa_offset = 24;
-    return r < 0 ? r : cfi_index_add_known(index, start + 6, start + PLT_STUB_BYTES, &rule);
+    return r < 0 ? r : cfi_ranges_add_known(index, start + 6, start + PLT_STUB_BYTES, &rule);
 }
 
 /* Lazy stubs push the relocation index before they jump to the first stub; all others leave the stack unchanged. */
@@ -43,7 +44,7 @@ static int add_x86_plt(const struct elf_file *f, struct cfi_index *index, uint64
         if (start % PLT_STUB_BYTES == 0 && stub[has_endbr ? 4 : 6] == 0x68)
             rule = (struct unwind_rule){.cfa = UNWIND_CFA_PLT, .cfa_offset = has_endbr ? 9 : 11, .ra_offset = -8};
     }
-    return cfi_index_add_known(index, start, end, &rule);
+    return cfi_ranges_add_known(index, start, end, &rule);
 }
 
 /* arm64's first stub saves x16 and x30 with its first instruction (or the second, after `bti c`). */
@@ -56,15 +57,15 @@ static int add_arm_plt(const struct elf_file *f, struct cfi_index *index, uint64
         if (second || memcmp(head, save_lr, sizeof(save_lr)) == 0) {
             struct unwind_rule saved = {.cfa = UNWIND_CFA_SP, .cfa_offset = 16, .ra_offset = -8};
             uint64_t from = start + (second ? 8 : 4);
-            int r = cfi_index_add_known(index, start, from, &arm_at_call);
+            int r = cfi_ranges_add_known(index, start, from, &arm_at_call);
             if (r == 0)
-                r = cfi_index_add_known(index, from, start + 32, &saved);
+                r = cfi_ranges_add_known(index, from, start + 32, &saved);
             if (r < 0)
                 return r;
             start += 32;
         }
     }
-    return cfi_index_add_known(index, start, end, &arm_at_call);
+    return cfi_ranges_add_known(index, start, end, &arm_at_call);
 }
 
 static int add_plts(const struct elf_file *f, struct cfi_index *index)
@@ -110,10 +111,10 @@ static int add_init_section(const struct elf_file *f, struct cfi_index *index, c
         inside.ra_offset = -8;
     }
     uint64_t from = s->offset + (uint64_t)(in - code) + 4, to = s->offset + (uint64_t)(out - code) + 4;
-    int r = cfi_index_add_known(index, s->offset, from, &outside);
+    int r = cfi_ranges_add_known(index, s->offset, from, &outside);
     if (r == 0)
-        r = cfi_index_add_known(index, from, to, &inside);
-    return r < 0 ? r : cfi_index_add_known(index, to, end, &outside);
+        r = cfi_ranges_add_known(index, from, to, &inside);
+    return r < 0 ? r : cfi_ranges_add_known(index, to, end, &outside);
 }
 
 /* The entry function first clears the frame pointer (the ABI's mark of the outermost frame) or passes on its stack
@@ -192,7 +193,7 @@ static int add_go(const struct elf_file *f, struct cfi_index *index)
         if (frame->kind == GO_FRAME_TRAMPOLINE || elf_offset_from_vaddr(f, frame->start, &start) < 0 ||
             elf_offset_from_vaddr(f, frame->end - 1, &last) < 0 || last < start)
             continue;
-        int r = cfi_index_add_known(index, start, last + 1, &rule);
+        int r = cfi_ranges_add_known(index, start, last + 1, &rule);
         if (r < 0)
             return r;
     }
@@ -212,7 +213,7 @@ int cfi_known_add(const struct elf_file *f, struct cfi_index *index)
     if (r < 0 || elf_entry(f) == 0 || elf_offset_from_vaddr(f, elf_entry(f), &entry) < 0 ||
         !is_entry_function(f, entry))
         return r;
-    return cfi_index_add_known(index, entry, entry + ENTRY_MAX_BYTES, &(struct unwind_rule){.cfa = UNWIND_CFA_END});
+    return cfi_ranges_add_known(index, entry, entry + ENTRY_MAX_BYTES, &(struct unwind_rule){.cfa = UNWIND_CFA_END});
 }
 
 struct trampoline {
