@@ -4,7 +4,7 @@
  * system may block the reader. */
 #pragma once
 
-#include "resolve/object/objects.h"
+#include "resolve/object/object.h"
 
 #define LINE_FILES_COPY_MAX ((uint64_t)1 << 30) /* of a recording: DWARF of a remote file */
 

@@ -2,7 +2,8 @@
  * within the limit of all objects. */
 #include "resolve/lines/line_objects.h"
 
-#include "resolve/object/objects_private.h"
+#include "resolve/object/object_entry.h"
+#include "resolve/object/objects.h"
 
 #include <errno.h>
 #include <string.h>

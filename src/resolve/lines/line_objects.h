@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "resolve/object/objects.h"
+#include "resolve/object/object.h"
 
 struct line_objects;
 

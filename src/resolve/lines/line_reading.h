@@ -4,7 +4,7 @@
 
 #include "resolve/lines/line_answer.h"
 #include "resolve/lines/line_helper.h"
-#include "resolve/object/objects.h"
+#include "resolve/object/object.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* A table of answers, a queue, and the thread that works on it; see native_lines.h.
  *
- * Answers are kept by object (objects.h: files of the same build ID share one) and address. When they take too much
+ * Answers are kept by object (object.h: files of the same build ID share one) and address. When they take too much
  * memory, all are dropped: the few that are still shown are looked up again. */
 #include "resolve/lines/native_lines.h"
 

@@ -10,7 +10,8 @@
 #include "resolve/lines/line_helper.h"
 #include "resolve/lines/line_objects.h"
 #include "resolve/lines/line_reading.h"
-#include "resolve/object/objects_private.h"
+#include "resolve/object/object_entry.h"
+#include "resolve/object/objects.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Executable files by identity; see objects.h and objects_table.h.
+/* Executable files by identity; see object.h and objects.h.
  *
  * An object has up to OBJECT_KEYS_MAX keys in one hash table: its build ID with a digest of the file's headers and
  * probe notes, every path and mount namespace where a record reported that build ID, and every (device, inode,
@@ -11,9 +11,10 @@
  *
  * Threads: the pipeline's, but object_open, _ref and _unref may be called by any (the publisher of unwind tables
  * opens files). `lock` guards reference counts and descriptors. */
-#include "resolve/object/objects_private.h"
+#include "resolve/object/objects.h"
 
 #include "resolve/files/file_opener.h"
+#include "resolve/object/objects_files.h"
 #include "resolve/proc/maps.h"
 
 #include <assert.h>

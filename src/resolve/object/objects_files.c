@@ -1,6 +1,5 @@
-/* The files of objects: opened, kept open within a bound, closed, and reopened wherever they were seen; see
- * objects_private.h. */
-#include "resolve/object/objects_private.h"
+/* The files of objects; see objects_files.h. */
+#include "resolve/object/objects_files.h"
 
 #include "base/clock.h"
 #include "resolve/files/file_opener.h"

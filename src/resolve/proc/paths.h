@@ -1,7 +1,7 @@
 /* Paths of mapped files and programs, interned: one reference-counted copy per path, held by the mappings and images
  * (image.h) that use it.
  * A path belongs to the mapping, not to the file: copies of one file share everything known about its contents
- * (objects.h), but each process keeps the path that it mapped. Pipeline thread only. */
+ * (object.h), but each process keeps the path that it mapped. Pipeline thread only. */
 #pragma once
 
 #include <stddef.h>

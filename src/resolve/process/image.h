@@ -2,7 +2,7 @@
  * until one of them changes it (copy on write), so a fork costs nothing. Not thread-safe. */
 #pragma once
 
-#include "resolve/object/objects_table.h"
+#include "resolve/object/objects.h"
 #include "resolve/process/processes.h"
 
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "model/metric.h"
 #include "model/resource.h"
-#include "resolve/object/objects.h"
+#include "resolve/object/object.h"
 
 #include <linux/types.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "resolve/files/process_context_file.h"
-#include "resolve/object/objects_table.h"
+#include "resolve/object/objects.h"
 #include "resolve/proc/cgroups.h"
 #include "resolve/proc/paths.h"
 #include "resolve/proc/proc_files.h"

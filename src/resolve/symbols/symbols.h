@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "model/metric.h"
-#include "resolve/object/objects.h"
+#include "resolve/object/object.h"
 
 #include <stddef.h>
 #include <stdint.h>

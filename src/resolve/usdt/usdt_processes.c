@@ -1,6 +1,6 @@
 /* Walks the processes; see usdt_processes.h.
  *
- * Files are opened through the registry of objects (objects_table.h): each once however many processes map it,
+ * Files are opened through the registry of objects (objects.h): each once however many processes map it,
  * verified, and given up when the file system does not respond. Whether a tracer is attached is read from the
  * process's memory: from the semaphore, which the kernel and debuggers increment, and from the code, where a
  * breakpoint or a call replaces the file's byte. libsonde itself uses the semaphore; the code is the only sign for
@@ -8,7 +8,7 @@
 #include "resolve/usdt/usdt_processes.h"
 
 #include "resolve/files/file_opener.h"
-#include "resolve/object/objects_table.h"
+#include "resolve/object/objects.h"
 #include "resolve/proc/maps.h"
 #include "resolve/proc/proc_files.h"
 

@@ -1,4 +1,4 @@
-/* See usdt_providers.h. The probes of a file are read once per object (objects.h), however many processes map it.
+/* See usdt_providers.h. The probes of a file are read once per object (object.h), however many processes map it.
  * Memory files (memfd) with the same content are one object but several files: to attach, each process's own file is
  * opened and identified by device and inode. That is done for the wanted provider only. */
 #define HASH_NONFATAL_OOM 1 /* before the first include of uthash.h */

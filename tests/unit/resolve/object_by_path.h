@@ -1,7 +1,7 @@
 /* Replaces the functions of objects.c, for tests of file readers: the path is the only identity. */
 #pragma once
 
-#include "resolve/object/objects.h"
+#include "resolve/object/object.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "resolve/lines/native_lines.h"
 
 #include "resolve/lines/line_helper.h"
-#include "resolve/object/objects_table.h"
+#include "resolve/object/objects.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
 
 #include "resolve/lines/line_helper.h"
 #include "resolve/lines/line_objects.h"
-#include "resolve/object/objects_table.h"
+#include "resolve/object/objects.h"
 
 #include <errno.h>
 #include <limits.h>

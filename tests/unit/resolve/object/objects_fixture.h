@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "resolve/object/objects_table.h"
+#include "resolve/object/objects.h"
 
 #include <errno.h>
 #include <fcntl.h>

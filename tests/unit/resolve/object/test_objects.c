@@ -1,6 +1,6 @@
 /* Executable files by identity: one object for all sightings of a file, and the right file however its path has
  * changed. */
-#include "resolve/object/objects_table.h"
+#include "resolve/object/objects.h"
 
 #include "base/buf.h"
 #include "resolve/elf/elf.h"

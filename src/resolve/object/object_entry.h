@@ -1,9 +1,10 @@
-/* Internals of objects.h, shared by the table (objects.c) and the code that opens its files (objects_files.c). */
+/* An object as the registry keeps it, and the registry: shared by the table (objects.c) and the code that opens its
+ * files (objects_files.c). */
 #pragma once
 
 #include "resolve/files/object_file.h"
+#include "resolve/object/object.h"
 #include "resolve/object/object_keys.h"
-#include "resolve/object/objects_table.h"
 
 #include <pthread.h>
 #include <uthash.h>
@@ -49,7 +50,7 @@ struct objects {
     size_t open_count, max_open, max_keys;
     size_t count, bytes;
     uint64_t next_id, now_ns, opened, failed;
-    objects_unused *unused; /* NULL: not set */
+    void (*unused)(uint64_t object_id, void *context); /* objects_on_unused; NULL: not set */
     void *unused_context;
     bool has_unused; /* the file of a program that ran once may be open, and no process runs it */
     struct file_opener *opener;
@@ -61,22 +62,3 @@ static inline struct object_entry *object_entry_of(const struct object *o)
 {
     return (struct object_entry *)o;
 }
-
-/* The following are in objects_files.c; the caller holds the lock.
- *
- * A descriptor of the file of a sight, and the file's identity; or -errno. */
-int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso, struct object_identity *ret);
-/* Takes `fd`, the object's opened file. */
-void objects_files_take(struct objects *o, struct object_entry *e, const struct object_identity *id, int fd);
-void objects_files_close(struct objects *o, struct object_entry *e);
-/* Closes the files of programs that ran once and exited a moment before `now_ns`. */
-void objects_files_close_unused(struct objects *o, uint64_t now_ns);
-/* Reopens the file where it was seen last, or else where it was seen first. Returns 0 or -errno. */
-int objects_files_reopen(struct objects *o, struct object_entry *e);
-/* Records where the object was seen last. */
-void objects_files_see(struct objects *o, struct object_entry *e, const struct object_sight *sight);
-/* Starts a backoff: the file is not opened for a moment. */
-void objects_files_back_off(struct object_entry *e);
-/* True when the error is temporary and does not count against the file. */
-bool objects_files_is_passing(int error);
-void objects_files_set_build_id(struct object_entry *e, const uint8_t *build_id, size_t bytes);
