@@ -3,7 +3,7 @@
 #pragma once
 
 #include "resolve/object/objects.h"
-#include "resolve/process/processes.h"
+#include "resolve/process/process.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Finds the one file of a Go program that the linker marked as Go's; see process_go.h. */
 #include "resolve/process/process_go.h"
 
-#include "resolve/process/processes.h"
+#include "resolve/process/process.h"
 
 const struct go_labels_file *process_go_file(const struct process *process)
 {

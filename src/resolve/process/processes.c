@@ -11,15 +11,13 @@
 #include "resolve/files/file_opener.h"
 #include "resolve/proc/maps.h"
 #include "resolve/process/pods.h"
-#include "resolve/process/processes_table.h"
+#include "resolve/process/processes_read.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <utlist.h>
 
@@ -100,89 +98,6 @@ uint64_t processes_helper_cpu_ns(struct processes *p)
     return f.cpu_ns;
 }
 
-struct process_entry *processes_lookup(struct processes *p, uint32_t pid)
-{
-    struct process_entry *e;
-    HASH_FIND(hh, p->by_pid, &pid, sizeof(pid), e);
-    return e;
-}
-
-struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns, uint64_t start_boot_ns)
-{
-    struct process_entry *e = calloc(1, sizeof(*e));
-    if (!e)
-        return NULL;
-    e->process = (struct process){.pid = pid, .start_time_ns = start_ns, .mapping_version = ++p->version};
-    e->start_boot_ns = start_boot_ns;
-    e->generation = p->generation;
-    HASH_ADD(hh, p->by_pid, process.pid, sizeof(e->process.pid), e);
-    DL_APPEND(p->used, e);
-    p->bytes += sizeof(*e);
-    return e;
-}
-
-static void refresh_view(struct processes *p, struct process_entry *e)
-{
-    e->process.mappings = e->image ? e->image->mappings : NULL;
-    e->process.mapping_count = e->image ? e->image->count : 0;
-    e->process.mapping_version = ++p->version;
-}
-
-static void drop_image(struct processes *p, struct process_entry *e)
-{
-    if (!e->image)
-        return;
-    if (!e->process.exited)
-        image_live(e->image, -1);
-    if (e->image->references == 1)
-        p->bytes -= image_bytes(e->image);
-    image_unref(e->image);
-    e->image = NULL;
-}
-
-void processes_set_image(struct processes *p, struct process_entry *e, struct image *image)
-{
-    drop_image(p, e);
-    e->image = image;
-    if (image) {
-        if (image->references == 1)
-            p->bytes += image_bytes(image);
-        if (!e->process.exited)
-            image_live(image, 1);
-    }
-    refresh_view(p, e);
-}
-
-void processes_remove(struct processes *p, struct process_entry *e)
-{
-    drop_image(p, e);
-    cgroup_unref(e->cgroup);
-    service_unref(p, e->service);
-    processes_drop_context(p, e);
-    processes_retire_resource(p, e);
-    if (p->check == e)
-        p->check = e->hh.next;
-    processes_keep_name(p, e);
-    HASH_DELETE(hh, p->by_pid, e);
-    if (e->process.exited)
-        DL_DELETE(p->exited, e);
-    else
-        DL_DELETE(p->used, e);
-    p->bytes -= sizeof(*e);
-    free(e);
-}
-
-void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_t time_ns)
-{
-    if (e->process.exited)
-        return;
-    image_live(e->image, -1);
-    e->process.exited = true;
-    e->exit_time_ns = time_ns;
-    DL_DELETE(p->used, e);
-    DL_APPEND(p->exited, e);
-}
-
 static void mark_running(struct processes *p, struct process_entry *e)
 {
     e->leader_exited = false;
@@ -225,67 +140,6 @@ static void keep_within_bounds(struct processes *p)
         p->count.evictions++;
         objects_trim(p->objects, p->now_ns, p->now_ns + 1); /* the objects that only it had mapped */
     }
-}
-
-/* The namespace is an inode number of the kernel's nsfs: reading it touches no other file system. */
-static void find_view(struct process_entry *e)
-{
-    char name[40];
-    struct stat st;
-    snprintf(name, sizeof(name), "/proc/%" PRIu32 "/ns/mnt", e->process.pid);
-    if (!e->view_known && stat(name, &st) == 0)
-        e->view = st.st_ino;
-    e->view_known = true;
-}
-
-void processes_fill_sight(struct processes *p, struct process_entry *e, struct object_sight *sight)
-{
-    sight->pid_count = 0;
-    if (p->is_replay)
-        return;
-    find_view(e);
-    sight->view = e->view;
-    sight->pids[sight->pid_count++] = e->process.pid;
-    uint32_t parent = e->parent_pid;
-    while (parent > 1 && sight->pid_count < OBJECT_PIDS_MAX) {
-        sight->pids[sight->pid_count++] = parent;
-        const struct process_entry *up = processes_lookup(p, parent);
-        parent = up ? up->parent_pid : 0;
-    }
-}
-
-void processes_name_mapping(struct processes *p, const struct object_sight *sight, struct process_mapping *m)
-{
-    if (objects_get(p->objects, sight, &m->object) < 0) /* anonymous code */
-        return;
-    m->path = paths_get(&p->paths, sight->path);
-    if (m->path)
-        return;
-    objects_release(m->object);
-    m->object = NULL;
-}
-
-void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight, uint64_t file_offset)
-{
-    struct process_mapping mapping = {.start = sight->start, .end = sight->end, .file_offset = file_offset};
-    size_t before = e->image && e->image->references == 1 ? image_bytes(e->image) : 0;
-    struct image *image = e->image ? image_own(e->image, !e->process.exited) : image_new();
-    if (!image)
-        return;
-    if (!e->image && !e->process.exited)
-        image_live(image, 1);
-    e->image = image;
-    processes_name_mapping(p, sight, &mapping);
-    image_map(image, &mapping);
-    p->bytes += image_bytes(image) - before;
-    refresh_view(p, e);
-}
-
-void processes_set_command(struct process_entry *e, const char command[16], uint64_t time_ns)
-{
-    memcpy(e->command, command, sizeof(e->command));
-    e->command[sizeof(e->command) - 1] = '\0';
-    e->command_ns = time_ns;
 }
 
 static void apply_fork(struct processes *p, const struct process_fork *fork)
@@ -368,6 +222,17 @@ void processes_note_command(struct processes *p, const struct process *process, 
     struct process_entry *e = process_entry_of(process);
     if (!e->is_kernel_thread && time_ns >= e->command_ns)
         processes_set_command(e, comm, time_ns);
+}
+
+void processes_command(struct processes *p, uint32_t pid, char out[16])
+{
+    const struct process_entry *e = processes_lookup(p, pid);
+    const struct exited_name *exited = &p->exited_names[pid % EXITED_NAMES_MAX];
+    memset(out, 0, 16);
+    if (e)
+        memcpy(out, e->command, 15);
+    else if (exited->pid == pid)
+        memcpy(out, exited->command, 15);
 }
 
 /* The path as the process sees it, into `path` of PATH_MAX bytes. */

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "model/metric.h"
 #include "model/resource.h"
-#include "resolve/object/object.h"
+#include "resolve/process/process.h"
 
 #include <linux/types.h>
 
@@ -19,22 +19,6 @@
 struct buf;
 struct pods;
 struct processes;
-
-struct process_mapping {
-    uint64_t start, end, file_offset;
-    struct object *object; /* NULL: anonymous code (JIT) */
-    const char *path;      /* interned (paths.h), as this process names the file; NULL: no object */
-};
-
-struct process {
-    uint32_t pid;
-    uint64_t start_time_ns;                 /* distinguishes two processes with the same PID */
-    uint64_t exec_time_ns;                  /* start of its program; 0: before monitoring began */
-    uint64_t mapping_version;               /* increases whenever mappings change (exec, mmap) */
-    const struct process_mapping *mappings; /* sorted by start, disjoint; executable ones only */
-    size_t mapping_count;
-    bool exited;
-};
 
 /* Creates an empty table. `max_bytes` bounds it together with its files, paths and cgroups: the least recently used
  * processes are evicted. The file helper is not started. The caller frees `*ret`. -ENOMEM. */
@@ -125,9 +109,6 @@ int processes_read_memory(struct processes *p, const struct process *process, ui
                           struct buf *to);
 /* The PID of the process in its own PID namespace; 0: it has exited. */
 uint32_t processes_innermost_pid(struct processes *p, const struct process *process);
-
-/* The mapping that contains `address`, or NULL. */
-const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address);
 
 /* Frees processes that exited before `time_ns` (CLOCK_MONOTONIC), and some more to keep within max_bytes; returns how
  * many PIDs were stored in `ret_pids`, so that kernel tables can be emptied too; call again while it returns `max`. */

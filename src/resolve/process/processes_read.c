@@ -1,16 +1,16 @@
-/* Reads a process from /proc, or inherits from its ancestors when it has exited; see processes_table.h.
+/* Reads a process from /proc, or inherits from its ancestors when it has exited; see processes_read.h.
  *
  * All of this happens because a sample needs it, once per process (and again after records were lost). A process
  * that exited before its sample was processed has left its records: its mappings since exec, or the image that it
  * shared with its parent. Container, job and environment are then taken from its parent, which is correct for all
  * but the first process of a container. */
-#include "resolve/process/processes_table.h"
+#include "resolve/process/processes_read.h"
 
 #include "base/clock.h"
 #include "resolve/files/file_opener.h"
 #include "resolve/proc/maps.h"
+#include "resolve/process/processes.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -36,47 +36,6 @@ static struct buf *scratch(struct processes *p)
         buf_clear(&p->scratch);
     p->scratch.size = 0;
     return &p->scratch;
-}
-
-struct service *service_ref(struct service *s)
-{
-    if (s)
-        s->references++;
-    return s;
-}
-
-static size_t service_bytes(const struct service *s)
-{
-    return sizeof(*s) + strlen(s->name) + strlen(s->namespace) + strlen(s->version) + strlen(s->attributes) + 4;
-}
-
-void service_unref(struct processes *p, struct service *s)
-{
-    assert(!s || s->references > 0);
-    if (!s || --s->references > 0)
-        return;
-    p->bytes -= service_bytes(s);
-    free(s);
-}
-
-struct service *service_new(struct processes *p, const struct identity_service *from, const char *attributes)
-{
-    const char *const texts[] = {from->name, from->namespace, from->version, attributes};
-    size_t bytes = array_size(texts);
-    for (size_t i = 0; i < array_size(texts); i++)
-        bytes += strlen(texts[i]);
-    struct service *s = bytes > array_size(texts) ? malloc(sizeof(*s) + bytes) : NULL;
-    if (!s)
-        return NULL;
-    s->references = 1;
-    const char **const to[] = {&s->name, &s->namespace, &s->version, &s->attributes};
-    char *at = s->text;
-    for (size_t i = 0; i < array_size(texts); i++) {
-        *to[i] = at;
-        at = stpcpy(at, texts[i]) + 1;
-    }
-    p->bytes += service_bytes(s);
-    return s;
 }
 
 /* True when `stat` is of the process of the entry: it has the same start or, where that is unknown, started no later

@@ -5,11 +5,11 @@
  * program has run for a second, and again after intervals that double each time, as long as samples arrive. Once a
  * context is found, only its header is read again, and the payload when the header has changed. A child does not
  * inherit its parent's context, nor a program the previous program's. */
-#include "resolve/process/processes_table.h"
-
 #include "resolve/files/file_opener.h"
 #include "resolve/process/pods.h"
 #include "resolve/process/process_context.h"
+#include "resolve/process/processes.h"
+#include "resolve/process/processes_read.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,20 +18,6 @@
 #define SECOND_NS    1000000000ULL
 #define UNCHANGED_S  10 /* a context read is checked again after this time */
 #define SEARCH_MAX_S 64
-
-static void set_context(struct processes *p, struct process_entry *e, struct service *context)
-{
-    p->count.contexts += (context != NULL) - (uint64_t)(e->context != NULL);
-    service_unref(p, e->context);
-    e->context = context;
-}
-
-void processes_drop_context(struct processes *p, struct process_entry *e)
-{
-    set_context(p, e, NULL);
-    e->context_place = (struct process_context_place){0};
-    e->context_due_ns = e->context_pause_s = 0;
-}
 
 /* A malformed context is not parsed again until it changes. */
 static int apply_context(struct processes *p, struct process_entry *e, const struct buf *text)
@@ -44,7 +30,7 @@ static int apply_context(struct processes *p, struct process_entry *e, const str
     if (r == -ENOMEM)
         return r;
     memcpy(&e->context_place, text->data, head);
-    set_context(p, e, r == 0 ? service_new(p, &context->service, context->attributes) : NULL);
+    processes_set_context(p, e, r == 0 ? service_new(p, &context->service, context->attributes) : NULL);
     p->count.contexts_refused += r < 0;
     p->count.attributes_left_out += r == 0 ? context->left_out : 0;
     return 0;
@@ -90,37 +76,6 @@ static void apply_service(struct resource *r, const struct service *s)
     r->service_namespace = s->namespace[0] ? s->namespace : r->service_namespace;
     r->service_version = s->version[0] ? s->version : r->service_version;
     r->attributes = s->attributes;
-}
-
-static void free_resource(struct processes *p, struct process_resource *r)
-{
-    path_release(r->executable);
-    cgroup_unref(r->cgroup);
-    service_unref(p, r->service);
-    service_unref(p, r->context);
-    pods_unref(r->pods);
-    free(r);
-}
-
-void processes_retire_resource(struct processes *p, struct process_entry *e)
-{
-    if (!e->resource)
-        return;
-    e->resource->next = p->retired;
-    p->retired = e->resource;
-    e->resource = NULL;
-    p->bytes -= sizeof(*p->retired);
-    p->retired_bytes += sizeof(*p->retired);
-}
-
-void processes_free_retired(struct processes *p)
-{
-    while (p->retired) {
-        struct process_resource *r = p->retired;
-        p->retired = r->next;
-        free_resource(p, r);
-    }
-    p->retired_bytes = 0;
 }
 
 /* Resources are retired here rather than when they are next requested, because one of a process that is never sampled

@@ -1,14 +1,15 @@
-/* The table behind processes.h, shared by the files that fill it: processes.c (process lifecycle events) and
- * processes_read.c (/proc, and inheritance where /proc is no longer available). */
+/* The table behind processes.h, with the operations that the files which fill it share: processes_read.c (/proc, and
+ * inheritance where /proc is no longer available), processes_resource.c and processes.c (process lifecycle events). */
 #pragma once
 
+#include "model/resource.h"
 #include "resolve/files/process_context_file.h"
 #include "resolve/object/objects.h"
 #include "resolve/proc/cgroups.h"
 #include "resolve/proc/paths.h"
 #include "resolve/proc/proc_files.h"
 #include "resolve/process/image.h"
-#include "resolve/process/processes.h"
+#include "resolve/process/process.h"
 
 #include <uthash.h>
 
@@ -135,27 +136,15 @@ void processes_map(struct processes *p, struct process_entry *e, const struct ob
 /* Fills the pids of a sight: the process and its ancestors. */
 void processes_fill_sight(struct processes *p, struct process_entry *e, struct object_sight *sight);
 
-/* processes_read.c */
-uint64_t processes_boot_offset_ns(void); /* CLOCK_BOOTTIME minus CLOCK_MONOTONIC */
-struct process_entry *processes_read_new(struct processes *p, uint32_t pid);
-/* A /proc/PID descriptor for proc_files.h if `pid` is still the process of the entry (NULL: any process with that
- * PID); -ESRCH if not. */
-int processes_open_same(const struct processes *p, const struct process_entry *e, uint32_t pid,
-                        struct proc_stat *ret_stat);
-void processes_complete(struct processes *p, struct process_entry *e);
-void processes_identify(struct processes *p, struct process_entry *e);
-/* According to /proc. `ret_others`: whether threads other than the main one remain. */
-bool processes_is_alive(const struct processes *p, const struct process_entry *e, bool *ret_others);
 /* NULL when all fields are empty, or out of memory. */
 struct service *service_new(struct processes *p, const struct identity_service *from, const char *attributes);
 struct service *service_ref(struct service *s);
 void service_unref(struct processes *p, struct service *s);
 
-/* processes_names.c */
-void processes_keep_name(struct processes *p, const struct process_entry *e);
-
-/* processes_resource.c */
 /* Replaces the entry's resource by none, and keeps it readable until processes_free_retired. */
 void processes_retire_resource(struct processes *p, struct process_entry *e);
 void processes_free_retired(struct processes *p);
+/* Takes `context`'s reference (NULL: none). */
+void processes_set_context(struct processes *p, struct process_entry *e, struct service *context);
+/* Forgets the context and where it was. */
 void processes_drop_context(struct processes *p, struct process_entry *e);
