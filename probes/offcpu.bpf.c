@@ -29,13 +29,13 @@ const volatile __u64 sample_ns =
     0; /* longer waits are all recorded, shorter ones with a probability of length / sample_ns; below 2^32 */
 const volatile bool wakers = false;     /* record which thread woke the sleeper */
 const volatile bool leaves_out = false; /* some rules exclude tasks */
-const volatile __u64 sampling_rule_sample_ns[SAMPLING_RULE_SLOTS] =
-    {}; /* sample_ns by rule; the last used element is for tasks without a rule */
 const volatile __u32 spare_scratch =
     0; /* index of the task iterators' scratch memory: the other programs may interrupt them on the same CPU */
 
 volatile __u32 enabled = 0; /* from start to stop */
 volatile __u32 is_shed = 0; /* disabled, because of its cost */
+/* sample_ns by rule; the last used element is for tasks without a rule. Like sampling_rule_shares. */
+volatile __u64 sampling_rule_sample_ns[SAMPLING_RULE_SLOTS] = {};
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

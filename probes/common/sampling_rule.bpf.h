@@ -9,8 +9,9 @@
 
 const volatile __u32 sampling_rule_kinds = 0; /* bit set of enum sampling_rule_key_kind; 0: no rules */
 
-/* Sampled ticks out of SAMPLING_RULE_ALWAYS, by rule; the last used element is for tasks without a rule. */
-const volatile __u64 sampling_rule_shares[SAMPLING_RULE_SLOTS] = {};
+/* Sampled ticks out of SAMPLING_RULE_ALWAYS, by rule; the last used element is for tasks without a rule. User space
+ * changes them when it replaces the rules. */
+volatile __u64 sampling_rule_shares[SAMPLING_RULE_SLOTS] = {};
 
 static __always_inline __u32 sampling_rule_earlier(const struct sampling_rule_key *key, __u32 than)
 {

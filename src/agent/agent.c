@@ -244,14 +244,20 @@ static bool every_second(void *context)
 
 /* ---- life ---- */
 
+static void log_sampling_rules(const struct attach_entry *e)
+{
+    if (e->limitation[0])
+        log_warning("%s: %s", e->probe, e->limitation);
+}
+
 static void log_report(const struct attach_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
         const struct attach_entry *e = &report->entries[i];
         if (!e->attached)
             log_warning("%s: not attached (%s)", e->probe, e->fallback_reason);
-        else if (strcmp(e->probe, SAMPLING_RULES_PROBE) == 0 && e->limitation[0])
-            log_warning("%s: %s", e->probe, e->limitation);
+        else if (strcmp(e->probe, SAMPLING_RULES_PROBE) == 0)
+            log_sampling_rules(e);
         else
             log_debug("%s: %s", e->probe, e->method);
     }
@@ -259,12 +265,12 @@ static void log_report(const struct attach_report *report)
 
 /* Reports rules that match nothing at present. That is no error, because the process may start later, but it is the
  * only hint at a misspelled name. */
-static void report_sampling_rules(const struct sampling_rules *rules, const struct pipeline *pipeline,
-                                  struct attach_report *report)
+static void describe_sampling_rules(const struct sampling_rules *rules, const struct pipeline *pipeline,
+                                    struct attach_entry *entry)
 {
-    struct attach_entry *entry = attach_report_add(report, SAMPLING_RULES_PROBE);
     char name[SAMPLING_RULE_NAME_BYTES];
     size_t found = 0, used = 0;
+    entry->limitation[0] = '\0';
     for (uint32_t i = 0; i < rules->count; i++) {
         if (pipeline_sampling_rule(pipeline, i).found) {
             found++;
@@ -320,7 +326,7 @@ static int attach(const struct config *config, const struct memory_plan *memory,
         sampling_pods_follow(&sampling_pods, &rules, *ret);
     sampling_pods_clear(&sampling_pods);
     if (r == 0 && pipeline_sampling_rule(*ret, SAMPLING_RULES_MAX).found)
-        report_sampling_rules(&rules, *ret, report);
+        describe_sampling_rules(&rules, *ret, attach_report_add(report, SAMPLING_RULES_PROBE));
     return r;
 }
 
@@ -486,6 +492,34 @@ int agent_set_memory(struct agent *a, uint64_t bytes)
     a->config.budget_memory_bytes = a->budget.memory_bytes_allowed = bytes;
     a->history_cuts += dropped > 0;
     pthread_mutex_unlock(&a->lock);
+    return 0;
+}
+
+int agent_set_sampling_rules(struct agent *a, const struct config *config)
+{
+    struct sampling_rules rules;
+    char labels[CONFIG_POD_LABELS_BYTES], new_labels[CONFIG_POD_LABELS_BYTES];
+    config_sampling_rules(config, &rules);
+    (void)config_pod_labels(&a->config, labels);
+    if (config_pod_labels(config, new_labels) < 0 || strcmp(labels, new_labels) != 0)
+        return -EOPNOTSUPP; /* the container runtime is asked for the labels of the start */
+    int r = pipeline_set_sampling_rules(a->pipeline, &rules);
+    if (r < 0)
+        return r;
+    sampling_pods_clear(&a->sampling_pods); /* matched again with the next tick */
+    struct attach_entry *entry = NULL;
+    for (size_t i = 0; i < a->report.count; i++)
+        if (strcmp(a->report.entries[i].probe, SAMPLING_RULES_PROBE) == 0)
+            entry = &a->report.entries[i];
+    pthread_mutex_lock(&a->lock);
+    a->rules = rules; /* a->config keeps those of the start, by which the clock ticks */
+    memset(a->stats.rules, 0, sizeof(a->stats.rules));
+    if (entry)
+        describe_sampling_rules(&rules, a->pipeline, entry);
+    pthread_mutex_unlock(&a->lock);
+    publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
+    if (entry)
+        log_sampling_rules(entry);
     return 0;
 }
 

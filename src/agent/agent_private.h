@@ -23,8 +23,8 @@ struct agent_stats {
 
 struct agent {
     struct config config;
-    struct memory_plan memory; /* changes under `lock` */
-    struct sampling_rules rules;
+    struct memory_plan memory;   /* changes under `lock` */
+    struct sampling_rules rules; /* changes under `lock` */
     struct sampling_pods sampling_pods;
     struct pipeline *pipeline;
     struct loop *loop;
@@ -39,7 +39,7 @@ struct agent {
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct metrics_export *metrics_export; /* likewise */
     struct span_export *span_export;       /* likewise */
-    struct attach_report report;
+    struct attach_report report;           /* of the start; the texts of the sampling rules change under `lock` */
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, flush_ticks, memory_bytes;

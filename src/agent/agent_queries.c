@@ -106,9 +106,9 @@ static struct budget copy_budget(struct agent *a)
 }
 
 /* The number of rules, plus one for threads that match no rule. */
-static size_t sampling_rule_count(const struct agent *a)
+static size_t sampling_rule_count(const struct agent *a, const struct sampling_rules *rules)
 {
-    return a->rules.count && config_samples(&a->config) ? a->rules.count + 1 : 0;
+    return rules->count && config_samples(&a->config) ? rules->count + 1 : 0;
 }
 
 struct sampling_rule_line {
@@ -117,20 +117,22 @@ struct sampling_rule_line {
     const struct sampling_rule_stats *stats;
 };
 
-static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct agent_stats *stats, size_t i)
+static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct sampling_rules *rules,
+                                                    const struct agent_stats *stats, size_t i)
 {
-    if (i == a->rules.count)
+    if (i == rules->count)
         return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz,
                                            &stats->rules[SAMPLING_RULES_MAX]};
-    struct sampling_rule_line line = {.hz = a->rules.list[i].hz, .stats = &stats->rules[i]};
-    sampling_rule_name(&a->rules.list[i], line.name);
+    struct sampling_rule_line line = {.hz = rules->list[i].hz, .stats = &stats->rules[i]};
+    sampling_rule_name(&rules->list[i], line.name);
     return line;
 }
 
-static void sampling_rule_metrics(const struct agent *a, const struct agent_stats *stats, struct metric_set *set)
+static void sampling_rule_metrics(const struct agent *a, const struct sampling_rules *rules,
+                                  const struct agent_stats *stats, struct metric_set *set)
 {
-    for (size_t i = 0; i < sampling_rule_count(a); i++) {
-        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
+    for (size_t i = 0; i < sampling_rule_count(a, rules); i++) {
+        const struct sampling_rule_line line = sampling_rule_line(a, rules, stats, i);
         metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "",
                    "1 if processes on this machine match the rule.", line.stats->found,
                    METRIC_LABELS({"rule", line.name}));
@@ -214,6 +216,7 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
     pthread_mutex_lock(&a->lock);
     const uint64_t cache_cuts = a->cache_cuts, history_cuts = a->history_cuts, collections = a->metrics_collections;
     const struct memory_plan memory = a->memory;
+    const struct sampling_rules rules = a->rules;
     const struct agent_stats stats = a->stats;
     _cleanup_(metric_set_freep) struct metric_set *of_pipeline = stats.metrics ? metric_set_ref(stats.metrics) : NULL;
     pthread_mutex_unlock(&a->lock);
@@ -263,10 +266,12 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
         metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "",
                    "1 for the current level of detail; levels in the order of shedding.", b.detail == d,
                    METRIC_LABELS({"detail", budget_detail_name(d)}));
+    pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < a->report.count; i++)
         metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
                    "1 if the probe is attached; the label names the attach method.", a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
+    pthread_mutex_unlock(&a->lock);
     windows_metrics(a->windows, set);
     wait_seconds_metrics(a->wait_seconds, set);
     struct window *off_cpu = windows_find(a->windows, &sample_type_off_cpu);
@@ -274,7 +279,7 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
         metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds",
                    "Time during which off-CPU time was monitored; does not advance while it is shed for the budget.",
                    (double)window_observed_ns(off_cpu, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
-    sampling_rule_metrics(a, &stats, set);
+    sampling_rule_metrics(a, &rules, &stats, set);
     if (a->profile_export)
         profile_export_metrics(a->profile_export, set);
     if (a->metrics_export)
@@ -294,12 +299,12 @@ static double current_sample_hz(const struct agent *a, enum source_detail detail
                : 0;
 }
 
-static void put_sampling_rules(const struct agent *a, const struct agent_stats *stats, enum source_detail detail,
-                               struct buf *out)
+static void put_sampling_rules(const struct agent *a, const struct sampling_rules *rules,
+                               const struct agent_stats *stats, enum source_detail detail, struct buf *out)
 {
     buf_puts(out, "\"sampling_rules\":[");
-    for (size_t i = 0; i < sampling_rule_count(a); i++) {
-        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
+    for (size_t i = 0; i < sampling_rule_count(a, rules); i++) {
+        const struct sampling_rule_line line = sampling_rule_line(a, rules, stats, i);
         buf_puts(out, i ? ",{\"rule\":" : "{\"rule\":");
         buf_put_json_string(out, line.name);
         buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}",
@@ -360,6 +365,7 @@ int agent_status(void *agent, char **ret_json)
     _cleanup_buf_ struct buf out = {0};
     uname(&uts);
     pthread_mutex_lock(&a->lock);
+    const struct sampling_rules rules = a->rules;
     const struct agent_stats stats = a->stats;
     const uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_unlock(&a->lock);
@@ -374,15 +380,17 @@ int agent_status(void *agent, char **ret_json)
                current_sample_hz(a, b.detail));
     buf_printf(&out, "\"stacks\":%llu,\"incomplete_stacks\":%llu,", (unsigned long long)stats.losses.stacks,
                (unsigned long long)stats.losses.incomplete_stacks);
-    if (sampling_rule_count(a))
-        put_sampling_rules(a, &stats, b.detail, &out);
+    if (sampling_rule_count(a, &rules))
+        put_sampling_rules(a, &rules, &stats, b.detail, &out);
     buf_puts(&out, "\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)stats.losses.count[i]);
     buf_puts(&out, "},");
     put_budget(a, &b, &out);
     buf_puts(&out, ",\"probes\":");
+    pthread_mutex_lock(&a->lock);
     attach_report_put_json(&a->report, &out);
+    pthread_mutex_unlock(&a->lock);
     buf_putc(&out, '}');
     if (buf_error(&out) < 0)
         return buf_error(&out);

@@ -77,6 +77,9 @@ static int reload_configuration(struct up_reload *u)
     if (read.budget_memory_bytes != next.budget_memory_bytes &&
         agent_set_memory(u->agent, read.budget_memory_bytes) == 0)
         next.budget_memory_bytes = read.budget_memory_bytes;
+    if (strcmp(read.profile_sampling_rules, next.profile_sampling_rules) != 0 &&
+        agent_set_sampling_rules(u->agent, &read) == 0)
+        memcpy(next.profile_sampling_rules, read.profile_sampling_rules, sizeof(next.profile_sampling_rules));
     up_config_apply_log_level(&next);
     report_changes(u->config, &next, &read);
     *u->config = next;

@@ -362,6 +362,9 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         return -ENOMEM;
     p->sink = *sink;
     p->filter = options->filter;
+    p->sample_hz = options->sample_hz;
+    if (options->rules)
+        p->loaded_rules = *options->rules;
     if (options->memory)
         p->memory = *options->memory;
     else

@@ -87,6 +87,9 @@ int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count);
 void pipeline_ask_for_pods(struct pipeline *p);
 struct pods *pipeline_pods(const struct pipeline *p);
 
+/* Replaces the sampling rules. -EOPNOTSUPP: the loaded programs cannot apply them (sampling_rules_can_replace), or the
+ * pipeline was opened without rules. */
+int pipeline_set_sampling_rules(struct pipeline *p, const struct sampling_rules *rules);
 /* The pods that match rules by pod name or label (sources/sampling/sampling_rule_table.h). */
 void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *pods, size_t count);
 
@@ -133,7 +136,7 @@ uint64_t pipeline_samples(const struct pipeline *p);
 uint64_t pipeline_waits_given(const struct pipeline *p);
 /* Appends what the signals say about what the samples lack: "; 12 without a known waker". */
 void pipeline_summarize(const struct pipeline *p, struct buf *text);
-/* Statistics of rule `number` of the options; SAMPLING_RULES_MAX: of threads that match no rule. All zero if there
+/* Statistics of rule `number` of the current ones; SAMPLING_RULES_MAX: of threads that match no rule. All zero if there
  * are no rules or no CPU samples. */
 struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number);
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */

@@ -13,6 +13,8 @@
 #include "resolve/symbols/symbols.h"
 #include "resolve/unwind/unwind_cache.h"
 
+#include <errno.h>
+
 void pipeline_shed(struct pipeline *p, enum source_detail detail)
 {
     for (size_t i = 0; i < p->opened_count; i++) {
@@ -77,6 +79,20 @@ struct pods *pipeline_pods(const struct pipeline *p)
 static struct sampling_rule_table *find_sampling_rules(const struct pipeline *p)
 {
     return p->tables ? shared_tables_sampling_rules(p->tables) : NULL;
+}
+
+int pipeline_set_sampling_rules(struct pipeline *p, const struct sampling_rules *rules)
+{
+    struct sampling_rule_table *table = find_sampling_rules(p);
+    if (!table || !sampling_rules_can_replace(&p->loaded_rules, rules, p->sample_hz))
+        return -EOPNOTSUPP;
+    sampling_rule_table_replace(table, rules);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        const struct opened_signal *o = &p->opened[i];
+        if (o->source && o->signal->source->set_rules)
+            o->signal->source->set_rules(o->source, rules);
+    }
+    return 0;
 }
 
 void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *pods, size_t count)

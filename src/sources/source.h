@@ -106,6 +106,8 @@ struct source {
     const struct source_level *levels; /* NULL: the source sheds nothing, and nothing about it is reported */
     /* Switches to this level of detail. 0 or -errno. NULL: the source cannot shed work. */
     int (*shed)(void *self, enum source_detail detail);
+    /* Applies other sampling rules from now on (sampling_rules_can_replace). NULL: it does not know the rules. */
+    void (*set_rules)(void *self, const struct sampling_rules *rules);
     void (*free)(void *self); /* detaches; started or not */
 };
 

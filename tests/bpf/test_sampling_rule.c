@@ -134,7 +134,7 @@ static void test_rules_by_name_and_pid_set_the_rate(void **state)
     (void)state;
     snprintf(text, sizeof(text), "command=never:0, pid=%d:100, command=often:500, command=seldom:1", processes[1].pid);
     parse_rules(text, &rules);
-    sampling_rules_shares(&rules, 1, shares);
+    sampling_rules_shares(&rules, 1, sampling_rules_clock_hz(&rules, 1), shares);
     w = watch_faults(&rules, 1, processes, 3);
     for (size_t i = 0; i < 3; i++)
         workload_run(&processes[i], workload_fault, FAULTS);
@@ -179,6 +179,45 @@ static void test_renamed_process_falls_under_its_new_rule(void **state)
     assert_int_equal(rule_stats(&w, 0).ticks, before.ticks);
     workload_expect(&w, before.samples, add_sample, &tally);
     assert_int_equal(tally.process[0].samples, before.samples);
+    workload_end(&process);
+    workload_unwatch(&w);
+}
+
+static void replace_rules(struct watch *w, const char *text)
+{
+    struct sampling_rules rules;
+
+    parse_rules(text, &rules);
+    sampling_rule_table_replace(shared_tables_sampling_rules(w->tables), &rules);
+    w->source->set_rules(w->self, &rules);
+}
+
+/* As on SIGHUP: other rates, other numbers, and counts that begin anew. */
+static void test_replaced_rules_apply_from_then_on(void **state)
+{
+    struct workload process = start_named("often");
+    struct tally tally = {.count = 1, .process = {{process.pid, .weight = 1}}};
+    struct sampling_rules rules;
+
+    (void)state;
+    parse_rules("command=often:250, command=other:1", &rules);
+    struct watch w = watch_faults(&rules, 1, &process, 1);
+    workload_run(&process, workload_fault, FEW_FAULTS);
+    const uint64_t first = rule_stats(&w, 0).samples;
+    assert_true(first > 0);
+    replace_rules(&w, "command=unused:250, command=often:0");
+    assert_int_equal(rule_stats(&w, 0).ticks, 0);
+    workload_run(&process, workload_fault, FEW_FAULTS);
+    assert_int_equal(rule_stats(&w, 0).ticks, 0);
+    assert_true(rule_stats(&w, 1).ticks > 0);
+    assert_int_equal(rule_stats(&w, 1).samples, 0);
+    replace_rules(&w, "command=often:250");
+    workload_run(&process, workload_fault, FEW_FAULTS);
+    const struct sampling_rule_stats last = rule_stats(&w, 0);
+    assert_true(last.ticks > 0);
+    assert_int_equal(last.samples, last.ticks);
+    workload_expect(&w, first + last.samples, add_sample, &tally);
+    assert_int_equal(tally.process[0].samples, first + last.samples);
     workload_end(&process);
     workload_unwatch(&w);
 }
@@ -512,6 +551,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_by_name_and_pid_set_the_rate),
         cmocka_unit_test(test_renamed_process_falls_under_its_new_rule),
+        cmocka_unit_test(test_replaced_rules_apply_from_then_on),
         cmocka_unit_test(test_cgroup_rules_follow_recreated_cgroups),
         cmocka_unit_test(test_shedding_halves_the_rule_rates),
         cmocka_unit_test(test_waits_of_excluded_processes_are_not_recorded),

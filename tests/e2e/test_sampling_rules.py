@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -91,6 +92,37 @@ def test_rate_zero_samples_processes_with_a_rule_only(agent, tmp_path):
     assert started.metric("sonde_self_sampling_rule_samples_total", rule="others") == 0 < started.metric("sonde_self_sampling_rule_ticks_total", rule="others")
     assert json.loads(started.text(f"/api/v1/profile?seconds=110&pid={ended['other'][0]}"))["profiles"] == []
     assert json.loads(started.text("/api/v1/status"))["sample_hz"] == 0
+
+
+def test_hangup_replaces_the_rules(agent, tmp_path):
+    """As far as the loaded programs can apply them; docs/operate.md says which they cannot."""
+    config = tmp_path / "sonde.yaml"
+
+    def write(rules):
+        config.write_text(f"profile:\n  rate: 19\n  sampling_rules: {rules}\n")
+
+    def in_force():
+        return [(rule["rule"], rule["sample_hz"]) for rule in json.loads(started.text("/api/v1/status"))["sampling_rules"]]
+    write("command=often:100, command=never:0")
+    started = agent("--config", config, "--set", "budget.one_cpu=1000%")
+    assert in_force() == [("command=often", 100), ("command=never", 0), ("others", 19)]
+    write("command=never:50, command=seldom:1, command=often:0")
+    os.kill(started.pid, signal.SIGHUP)
+    wait_for(lambda: "configuration reloaded; changed: profile.sampling_rules" in started.running.error, 30, "the reload")
+    assert in_force() == [("command=never", 50), ("command=seldom", 1), ("command=often", 0), ("others", 19)]
+    shutil.copy(workload_path("deep"), tmp_path / "never")
+    busy = subprocess.Popen([tmp_path / "never", "20", "100"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: started.metric("sonde_self_sampling_rule_samples_total", rule="command=never") > 0, 60, "samples by the new rule")
+    finally:
+        busy.kill()
+        busy.wait()
+    for refused in ("user=0:9", "command=often:101"):
+        write(refused)
+        before = started.running.error.count("a restart is needed for: profile.sampling_rules")
+        os.kill(started.pid, signal.SIGHUP)
+        wait_for(lambda: started.running.error.count("a restart is needed for: profile.sampling_rules") > before, 30, "the refusal")
+        assert in_force()[0] == ("command=never", 50)
 
 
 def test_all_rates_zero_records_no_cpu_profile(agent, sonde):

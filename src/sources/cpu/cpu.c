@@ -44,6 +44,7 @@ struct cpu_source {
     uint64_t *values;           /* per possible CPU: the count of its event */
     struct record_ring ring;
     const struct shared_tables *tables;
+    uint32_t sample_hz, clock_hz; /* of tasks without a rule; of the clock */
     uint64_t period_ns;           /* sampling period in ns or events; 0: the value is the event's own bytes */
     uint64_t *throttled_since_ns; /* per possible CPU; 0: not throttled */
     unsigned shed_factor;         /* one sample in this many is taken */
@@ -166,6 +167,8 @@ static int cpu_open(const struct source_services *services, const void *options,
     const uint32_t clock_hz = sampling_rules_clock_hz(services->rules, services->sample_hz);
     if (clock_hz == 0 || clock_hz > 100000)
         return -EINVAL;
+    s->sample_hz = services->sample_hz;
+    s->clock_hz = clock_hz;
     snprintf(method, sizeof(method), "perf event, %.32s", services->event ? services->event->name : "cpu-clock");
     s->period_ns = cpu_weight(services);
     s->is_event = services->event;
@@ -345,6 +348,13 @@ static int cpu_shed(void *self, enum source_detail detail)
     return 0;
 }
 
+static void cpu_set_rules(void *self, const struct sampling_rules *rules)
+{
+    struct cpu_source *s = self;
+
+    sampling_rules_shares(rules, s->sample_hz, s->clock_hz, (uint64_t *)s->skeleton->bss->sampling_rule_shares);
+}
+
 static uint64_t cpu_run_time_ns(void *self)
 {
     return read_stats(self).run_time_ns;
@@ -404,5 +414,6 @@ const struct source source_cpu = {
     .run_time_ns = cpu_run_time_ns,
     .levels = levels,
     .shed = cpu_shed,
+    .set_rules = cpu_set_rules,
     .free = cpu_free,
 };

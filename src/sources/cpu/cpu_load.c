@@ -54,8 +54,10 @@ static int configure(struct cpu_bpf *k, const struct source_services *services, 
     k->bss->sample_value = cpu_weight(services);
     choose_programs(k, services->event);
     if (services->rules) {
-        k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(services->rules);
-        sampling_rules_shares(services->rules, services->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
+        k->rodata->sampling_rule_kinds = sampling_rules_kinds(services->rules);
+        sampling_rules_shares(services->rules, services->sample_hz,
+                              sampling_rules_clock_hz(services->rules, services->sample_hz),
+                              (uint64_t *)k->bss->sampling_rule_shares);
     }
     k->rodata->sampling_seed = services->sampling_seed;
     k->rodata->filter = task_filters_settings(services->filter);

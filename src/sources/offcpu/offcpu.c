@@ -30,6 +30,8 @@ struct off_cpu_source {
     struct sleeping_tasks *sleeping_tasks; /* NULL: not supported by this kernel */
     struct record_ring ring;
     const struct shared_tables *tables;
+    uint32_t sample_hz;          /* of tasks without a sampling rule */
+    uint64_t sample_wait_ns;     /* of the options */
     struct off_cpu_stats *stats; /* per possible CPU */
     int cpu_count;
 };
@@ -51,6 +53,14 @@ static void off_cpu_freep(struct off_cpu_source **s)
     off_cpu_free(*s);
 }
 
+/* Of the shares, only whether one is 0 matters here. */
+static void set_rates(struct offcpu_bpf *k, const struct sampling_rules *rules, uint32_t sample_hz, uint64_t wait_ns)
+{
+    sampling_rules_shares(rules, sample_hz, sampling_rules_clock_hz(rules, sample_hz),
+                          (uint64_t *)k->bss->sampling_rule_shares);
+    sampling_rules_sample_ns(rules, sample_hz, wait_ns, OFF_CPU_SO_FAR_NS, (uint64_t *)k->bss->sampling_rule_sample_ns);
+}
+
 /* Excluded tasks are skipped in the BPF program. A wait long enough for an OFF_CPU_SO_FAR record is never sampled at
  * random: its later records state how much of it was recorded before. */
 static void set_up_sampling_rules(struct offcpu_bpf *k, const struct source_services *services,
@@ -59,10 +69,8 @@ static void set_up_sampling_rules(struct offcpu_bpf *k, const struct source_serv
     if (!services->rules)
         return;
     k->rodata->leaves_out = sampling_rules_leave_out(services->rules, services->sample_hz);
-    k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(services->rules);
-    sampling_rules_shares(services->rules, services->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
-    sampling_rules_sample_ns(services->rules, services->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS,
-                             (uint64_t *)k->rodata->sampling_rule_sample_ns);
+    k->rodata->sampling_rule_kinds = sampling_rules_kinds(services->rules);
+    set_rates(k, services->rules, services->sample_hz, options->sample_wait_ns);
 }
 
 static int configure(struct offcpu_bpf *k, const struct source_services *services,
@@ -161,6 +169,8 @@ static int off_cpu_open(const struct source_services *services, const void *opti
     if (!s)
         return -ENOMEM;
     s->tables = services->tables;
+    s->sample_hz = services->sample_hz;
+    s->sample_wait_ns = options->sample_wait_ns;
     s->cpu_count = libbpf_num_possible_cpus();
     if (s->cpu_count <= 0)
         return -ENODEV;
@@ -188,6 +198,12 @@ static int off_cpu_open(const struct source_services *services, const void *opti
         return r;
     *ret_self = take_ptr(s);
     return 0;
+}
+
+static void off_cpu_set_rules(void *self, const struct sampling_rules *rules)
+{
+    struct off_cpu_source *s = self;
+    set_rates(s->bpf, rules, s->sample_hz, s->sample_wait_ns);
 }
 
 static int off_cpu_start(void *self)
@@ -364,5 +380,6 @@ const struct source source_off_cpu = {
     .recorded = off_cpu_recorded,
     .levels = levels,
     .shed = off_cpu_shed,
+    .set_rules = off_cpu_set_rules,
     .free = off_cpu_free,
 };

@@ -202,24 +202,34 @@ static int refresh(struct sampling_rule_table *t)
     return r;
 }
 
+/* Finds what a rule means once: a PID is the process that has it now, users are not looked up again. */
+static void set_rules(struct sampling_rule_table *t, const struct sampling_rules *rules)
+{
+    t->rules = *rules;
+    t->pod_count = 0; /* by the numbers of other rules */
+    for (size_t i = 0; i < SAMPLING_RULES_MAX; i++) {
+        const struct sampling_rule *rule = &rules->list[i];
+        uint32_t user;
+        closep(&t->processes[i]);
+        t->processes[i] = -1;
+        t->users[i] = -1;
+        if (i < rules->count && rule->selector == SAMPLING_RULE_PID)
+            t->processes[i] = (int)syscall(SYS_pidfd_open, (pid_t)strtoul(rule->value, NULL, 10), 0);
+        if (i < rules->count && rule->selector == SAMPLING_RULE_USER && user_name_parse(rule->value, &user) == 0)
+            t->users[i] = (int64_t)user;
+    }
+}
+
 int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rule_keys_fd, int sampling_rule_counts_fd,
                             struct sampling_rule_table **ret)
 {
     _cleanup_(sampling_rule_table_freep) struct sampling_rule_table *t = calloc(1, sizeof(*t));
     if (!t)
         return -ENOMEM;
-    t->rules = *rules;
     t->keys_fd = sampling_rule_keys_fd;
     t->counts_fd = sampling_rule_counts_fd;
     memset(t->processes, -1, sizeof(t->processes));
-    for (size_t i = 0; i < rules->count; i++) {
-        const struct sampling_rule *rule = &rules->list[i];
-        uint32_t user;
-        if (rule->selector == SAMPLING_RULE_PID)
-            t->processes[i] = (int)syscall(SYS_pidfd_open, (pid_t)strtoul(rule->value, NULL, 10), 0);
-        t->users[i] =
-            rule->selector == SAMPLING_RULE_USER && user_name_parse(rule->value, &user) == 0 ? (int64_t)user : -1;
-    }
+    set_rules(t, rules);
     t->cpu_count = libbpf_num_possible_cpus();
     t->refreshed_ns = clock_monotonic_ns();
     int r = t->cpu_count > 0 ? refresh(t) : -ENODEV;
@@ -227,6 +237,22 @@ int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rul
         return r;
     *ret = take_ptr(t);
     return 0;
+}
+
+/* Rules that have another number from now on must not inherit its counts. */
+static void clear_counts(struct sampling_rule_table *t)
+{
+    _cleanup_free_ struct sampling_rule_count *zeros = calloc((size_t)t->cpu_count, sizeof(*zeros));
+    for (uint32_t i = 0; zeros && i <= SAMPLING_RULES_MAX; i++)
+        (void)bpf_map_update_elem(t->counts_fd, &i, zeros, BPF_ANY);
+}
+
+void sampling_rule_table_replace(struct sampling_rule_table *t, const struct sampling_rules *rules)
+{
+    set_rules(t, rules);
+    clear_counts(t);
+    t->refreshed_ns = clock_monotonic_ns();
+    (void)refresh(t);
 }
 
 void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns)
@@ -264,18 +290,4 @@ struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_
         sum.samples += counts[i].samples;
     }
     return sum;
-}
-
-uint32_t sampling_rule_table_kinds(const struct sampling_rules *rules)
-{
-    static const enum sampling_rule_key_kind kinds[SAMPLING_RULE_SELECTOR_COUNT] = {
-        [SAMPLING_RULE_PID] = SAMPLING_RULE_KEY_PID,          [SAMPLING_RULE_CGROUP] = SAMPLING_RULE_KEY_CGROUP,
-        [SAMPLING_RULE_CONTAINER] = SAMPLING_RULE_KEY_CGROUP, [SAMPLING_RULE_POD] = SAMPLING_RULE_KEY_CGROUP,
-        [SAMPLING_RULE_POD_NAME] = SAMPLING_RULE_KEY_CGROUP,  [SAMPLING_RULE_POD_LABEL] = SAMPLING_RULE_KEY_CGROUP,
-        [SAMPLING_RULE_COMMAND] = SAMPLING_RULE_KEY_COMMAND,  [SAMPLING_RULE_USER] = SAMPLING_RULE_KEY_USER,
-    };
-    uint32_t bits = 0;
-    for (size_t i = 0; i < rules->count; i++)
-        bits |= 1u << kinds[rules->list[i].selector];
-    return bits;
 }

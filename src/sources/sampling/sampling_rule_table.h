@@ -19,6 +19,9 @@ int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rul
 void sampling_rule_table_free(struct sampling_rule_table *t);
 DEFINE_FREEP(sampling_rule_table)
 
+/* Replaces the rules, and refreshes the map. The statistics of all rules begin anew; pods have to be set again. */
+void sampling_rule_table_replace(struct sampling_rule_table *t, const struct sampling_rules *rules);
+
 /* Refreshes the map if it is due: once every few seconds of `now_ns` (CLOCK_MONOTONIC). A failure is repeated with the
  * next refresh. */
 void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns);
@@ -48,6 +51,3 @@ struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_
 
 /* Largest number of keys that did not fit at any refresh. */
 uint64_t sampling_rule_table_left_out(const struct sampling_rule_table *t);
-
-/* Bit set of the enum sampling_rule_key_kind values that these rules need. */
-uint32_t sampling_rule_table_kinds(const struct sampling_rules *rules);

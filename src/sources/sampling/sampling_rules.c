@@ -108,11 +108,34 @@ uint32_t sampling_rules_clock_hz(const struct sampling_rules *rules, uint32_t ot
     return hz;
 }
 
-void sampling_rules_shares(const struct sampling_rules *rules, uint32_t others_hz,
+uint32_t sampling_rules_kinds(const struct sampling_rules *rules)
+{
+    static const enum sampling_rule_key_kind kinds[SAMPLING_RULE_SELECTOR_COUNT] = {
+        [SAMPLING_RULE_PID] = SAMPLING_RULE_KEY_PID,          [SAMPLING_RULE_CGROUP] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_CONTAINER] = SAMPLING_RULE_KEY_CGROUP, [SAMPLING_RULE_POD] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_POD_NAME] = SAMPLING_RULE_KEY_CGROUP,  [SAMPLING_RULE_POD_LABEL] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_COMMAND] = SAMPLING_RULE_KEY_COMMAND,  [SAMPLING_RULE_USER] = SAMPLING_RULE_KEY_USER,
+    };
+    uint32_t bits = 0;
+    for (size_t i = 0; i < rules->count; i++)
+        bits |= 1u << kinds[rules->list[i].selector];
+    return bits;
+}
+
+bool sampling_rules_can_replace(const struct sampling_rules *loaded, const struct sampling_rules *next,
+                                uint32_t others_hz)
+{
+    return !(sampling_rules_kinds(next) & ~sampling_rules_kinds(loaded)) &&
+           sampling_rules_clock_hz(next, others_hz) <= sampling_rules_clock_hz(loaded, others_hz) &&
+           (sampling_rules_leave_out(loaded, others_hz) || !sampling_rules_leave_out(next, others_hz));
+}
+
+void sampling_rules_shares(const struct sampling_rules *rules, uint32_t others_hz, uint32_t clock_hz,
                            uint64_t ret_shares[SAMPLING_RULES_MAX + 1])
 {
-    const uint32_t clock_hz = sampling_rules_clock_hz(rules, others_hz);
     memset(ret_shares, 0, (SAMPLING_RULES_MAX + 1) * sizeof(ret_shares[0]));
+    if (!clock_hz) /* so are all rates */
+        return;
     for (size_t i = 0; i < rules->count; i++)
         ret_shares[i] = rules->list[i].hz * SAMPLING_RULE_ALWAYS / clock_hz;
     ret_shares[SAMPLING_RULES_MAX] = others_hz * SAMPLING_RULE_ALWAYS / clock_hz;

@@ -46,14 +46,23 @@ const char *sampling_rule_name(const struct sampling_rule *t, char out[SAMPLING_
 /* Whether some tasks are never sampled: the tasks of a rule, or tasks without a rule. `rules` may be NULL: false. */
 bool sampling_rules_leave_out(const struct sampling_rules *rules, uint32_t others_hz);
 
+/* Bit set of the enum sampling_rule_key_kind values that these rules need. */
+uint32_t sampling_rules_kinds(const struct sampling_rules *rules);
+
 /* The rate of the sampling clock: the highest of all rules and of `others_hz`, the rate of tasks without a rule.
  * `rules` may be NULL. */
 uint32_t sampling_rules_clock_hz(const struct sampling_rules *rules, uint32_t others_hz);
 
-/* For each rule, how many of SAMPLING_RULE_ALWAYS clock ticks are sampled; the last element is for tasks without a
- * rule. */
-void sampling_rules_shares(const struct sampling_rules *rules, uint32_t others_hz,
+/* For each rule, how many of SAMPLING_RULE_ALWAYS ticks of a clock of `clock_hz` are sampled; the last element is for
+ * tasks without a rule. No rate is above `clock_hz`. */
+void sampling_rules_shares(const struct sampling_rules *rules, uint32_t others_hz, uint32_t clock_hz,
                            uint64_t ret_shares[SAMPLING_RULES_MAX + 1]);
+
+/* Whether the programs that were loaded for the rules `loaded` can apply `next`: they look up only the kinds of
+ * selectors that `loaded` has, tick at its highest rate, and test whether a task is excluded only if `loaded` excludes
+ * some. */
+bool sampling_rules_can_replace(const struct sampling_rules *loaded, const struct sampling_rules *next,
+                                uint32_t others_hz);
 
 /* The random-sampling threshold of waits per rule. Waits of tasks without a rule that are shorter than `others_ns` are
  * recorded at random and weighted by `others_ns`; a rule with half their rate gets twice the threshold, hence half as

@@ -101,7 +101,7 @@ static void test_rule_rates(void **state)
     assert_int_equal(sampling_rules_clock_hz(NULL, 19), 19);
     assert_int_equal(sampling_rules_clock_hz(&t, 19), 99);
     assert_int_equal(sampling_rules_clock_hz(&t, 200), 200);
-    sampling_rules_shares(&t, 19, shares);
+    sampling_rules_shares(&t, 19, 99, shares);
     assert_int_equal(shares[0], SAMPLING_RULE_ALWAYS);
     assert_int_equal(shares[1], 0);
     assert_int_equal(shares[2], SAMPLING_RULE_ALWAYS / 3);
@@ -110,6 +110,43 @@ static void test_rule_rates(void **state)
     const uint64_t tick_ns = 1000000000 / 99;
     assert_in_range(tick_ns * SAMPLING_RULE_ALWAYS / shares[2], 1000000000 / 33 - 3, 1000000000 / 33);
     assert_in_range(tick_ns * SAMPLING_RULE_ALWAYS / shares[SAMPLING_RULES_MAX], 1000000000 / 19 - 6, 1000000000 / 19);
+}
+
+static void test_rates_of_a_faster_clock(void **state)
+{
+    (void)state;
+    const struct sampling_rules t = parse("command=a:50, command=b:0");
+    uint64_t shares[SAMPLING_RULES_MAX + 1];
+    sampling_rules_shares(&t, 20, 200, shares);
+    assert_int_equal(shares[0], SAMPLING_RULE_ALWAYS / 4);
+    assert_int_equal(shares[1], 0);
+    assert_int_equal(shares[SAMPLING_RULES_MAX], 20 * SAMPLING_RULE_ALWAYS / 200);
+    const struct sampling_rules none = parse("command=a:0");
+    sampling_rules_shares(&none, 0, 0, shares); /* no clock, no rates */
+    assert_int_equal(shares[0] | shares[SAMPLING_RULES_MAX], 0);
+}
+
+static bool can_replace(const char *loaded, const char *next, uint32_t others_hz)
+{
+    const struct sampling_rules from = parse(loaded), to = parse(next);
+    return sampling_rules_can_replace(&from, &to, others_hz);
+}
+
+static void test_loaded_programs_apply_rules_that_need_no_more(void **state)
+{
+    (void)state;
+    assert_true(can_replace("command=a:99", "command=b:99", 19));
+    assert_true(can_replace("command=a:99", "command=b:5, command=c:40", 19)); /* by a clock of 99 Hz */
+    assert_true(can_replace("command=a:99, user=0:1", "user=1:20", 19));
+    assert_true(can_replace("command=a:99", "", 19));
+    assert_true(can_replace("cgroup=/a:99", "container=0123456789abcdef:9", 19)); /* both are looked up as cgroups */
+    assert_false(can_replace("command=a:99", "user=0:9", 19));
+    assert_false(can_replace("command=a:99", "command=a:100", 19));
+    assert_false(can_replace("command=a:5", "command=a:20", 19));
+    assert_true(can_replace("command=a:5", "command=a:19", 19)); /* the clock's is the rate of all others */
+    assert_false(can_replace("command=a:99", "command=b:0", 19));
+    assert_true(can_replace("command=a:0", "command=b:0", 19));
+    assert_true(can_replace("command=a:99", "command=b:0", 0)); /* tasks without a rule were left out before */
 }
 
 static void test_wait_sampling_rates(void **state)
@@ -143,6 +180,8 @@ int main(void)
         cmocka_unit_test(test_invalid_rules_are_refused),
         cmocka_unit_test(test_number_of_rules_is_bounded),
         cmocka_unit_test(test_rule_rates),
+        cmocka_unit_test(test_rates_of_a_faster_clock),
+        cmocka_unit_test(test_loaded_programs_apply_rules_that_need_no_more),
         cmocka_unit_test(test_wait_sampling_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
