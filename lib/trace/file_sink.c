@@ -1,8 +1,8 @@
 /* The sink of mode triton: gathers the JSON of several requests for the same file up to BATCH_BYTES and appends it in
  * one write. The file is determined by the settings that a request was started with. */
-#include "fork.h"
 #include "format.h"
 #include "output.h"
+#include "process_generation.h"
 #include "sink.h"
 #include "writer.h"
 

@@ -1,17 +1,16 @@
-/* The list of managers for pthread_atfork, the generation of this process, and what exists once per process while
- * there is a manager. The mutable globals of the library are here, in trace.c (the next id), probes.c,
- * thread_context.c and process_context.c. */
+/* The list of managers for pthread_atfork, and what exists once per process while there is a manager. The mutable
+ * globals of the library are here, in trace.c (the next id), probes.c, process_generation.c, thread_context.c and
+ * process_context.c. */
 #include "fork.h"
 
 #include "../switch.h"
 #include "manager.h"
 #include "probes.h"
 #include "process_context.h"
+#include "process_generation.h"
 #include "thread_context.h"
 
 #include <errno.h>
-
-atomic_uint trace_generation;
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sonde_trace_manager *list;

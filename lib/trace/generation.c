@@ -1,8 +1,8 @@
 /* Token generation. The caller's struct holds the counters, so that an untraced request costs no memory; at the end
  * they are added to the metrics, and the details to the trace. */
 #include "../export.h"
-#include "fork.h"
 #include "manager.h"
+#include "process_generation.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * truncate a large write). No protection against power loss (no fsync). */
 #include "output.h"
 
-#include "fork.h"
+#include "process_generation.h"
 
 #include <errno.h>
 #include <fcntl.h>

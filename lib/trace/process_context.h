@@ -3,7 +3,7 @@
  * There is one per process, owned by the library that publishes first. */
 #pragma once
 
-#include "fork.h"
+#include "process_generation.h"
 
 #include <stdbool.h>
 

@@ -5,9 +5,9 @@
 #include "../export.h"
 #include "clock.h"
 #include "context.h"
-#include "fork.h"
 #include "manager.h"
 #include "node.h"
+#include "process_generation.h"
 #include "thread_context.h"
 
 #include <errno.h>
@@ -21,11 +21,6 @@
 #define STATE_BYTES_MAX   4096
 
 static atomic_uint_least64_t last_id;
-
-SONDE_EXPORT uint64_t sonde_trace_now_ns(void)
-{
-    return trace_read_clock_ns(CLOCK_MONOTONIC);
-}
 
 static bool is_ours(const struct sonde_trace *t)
 {
@@ -56,33 +51,6 @@ static void trace_init(struct sonde_trace *t, struct trace_tree *tree, const str
     t->data = t->inline_data;
     t->size = 0;
     t->capacity = sizeof(t->inline_data);
-}
-
-static void trace_fini(struct sonde_trace *t)
-{
-    if (t->data != t->inline_data)
-        free(t->data);
-    free(t->request_id);
-    free(t->message);
-    free(t->generation);
-    pthread_mutex_destroy(&t->lock);
-}
-
-void trace_tree_free(struct trace_tree *tree)
-{
-    if (!tree)
-        return;
-    for (struct sonde_trace *t = tree->root.next, *next; t; t = next) {
-        next = t->next;
-        trace_fini(t);
-        free(t);
-    }
-    trace_fini(&tree->root);
-    free(tree->tracestate);
-    pthread_mutex_destroy(&tree->lock);
-    trace_settings_unref(tree->settings);
-    trace_manager_unref(tree->manager);
-    free(tree);
 }
 
 static struct trace_settings *force_settings(struct sonde_trace_model *model)

@@ -1,0 +1,4 @@
+/* See process_generation.h. */
+#include "process_generation.h"
+
+atomic_uint trace_generation;
