@@ -223,16 +223,12 @@ static __always_inline __u64 walk_stack(void *ctx, struct task_struct *task, boo
     return name;
 }
 
-/* Walks the stack of the current thread and sends it unless it is known. Returns its name; 0: it is lost. A tick of the
- * clock can interrupt another walk on its CPU, whose scratch memory it must leave alone. */
+/* Walks the stack of the current thread and sends it unless it is known. Returns its name; 0: it is lost. Not within
+ * another walk on its CPU, whose scratch memory it uses. */
 static __always_inline __u64 take_stack(void *ctx, struct task_struct *task, bool in_kernel, struct waits_stats *stat,
                                         __u64 now)
 {
-    if (stat->at_work) {
-        stat->interrupted++;
-        return 0;
-    }
-    stat->at_work = 1;
+    stat->at_work = BPF_CORE_READ(task, pid);
     __u64 name = walk_stack(ctx, task, in_kernel, stat, now);
     stat->at_work = 0;
     return name;
@@ -250,6 +246,42 @@ static __always_inline void emit_wait(const struct task_struct *task, struct wai
         stat->lost++;
     else
         stat->waits++;
+}
+
+static __always_inline void emit_sample(const struct task_struct *task, struct waits_stats *stat, __u64 now,
+                                        __u64 stack)
+{
+    struct run_record r = {
+        .h = {.size_bytes = sizeof(r),
+              .kind = RECORD_RUN,
+              .time_ns = now,
+              .pid = BPF_CORE_READ(task, tgid),
+              .tid = BPF_CORE_READ(task, pid)},
+        .stack = stack,
+    };
+    if (bpf_ringbuf_output(&records, &r, sizeof(r), BPF_RB_NO_WAKEUP))
+        stat->lost++;
+    else
+        stat->samples++;
+}
+
+/* As take_stack, of a thread that waits or has waited. A tick of the clock that interrupted the walk has left its time:
+ * its sample has this stack. */
+static __always_inline __u64 take_wait_stack(void *ctx, struct task_struct *task, struct waits_stats *stat, __u64 now)
+{
+    if (stat->at_work) { /* on kernels that may preempt a walk */
+        stat->interrupted++;
+        return 0;
+    }
+    __u64 stack = take_stack(ctx, task, true, stat, now), tick_ns = stat->tick_ns;
+    stat->tick_ns = 0;
+    if (!tick_ns)
+        return stack;
+    if (stack)
+        emit_sample(task, stat, tick_ns, stack);
+    else
+        stat->interrupted++;
+    return stack;
 }
 
 /* ---- a thread comes back (6.16 and later) ---- */
@@ -297,7 +329,7 @@ static __always_inline void came_back(void *ctx, struct task_struct *task, __u64
         stat->over_rate++;
         return;
     }
-    __u64 stack = take_stack(ctx, task, true, stat, now);
+    __u64 stack = take_wait_stack(ctx, task, stat, now);
     if (stack)
         emit_wait(task, stat, start_ns, end_ns, stack);
     walk_share_pay(share, now);
@@ -334,7 +366,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
     struct waits_walk_share *share = walk_share_of(now);
     if (share->left_ns <= (t->was_long ? 0 : WALK_SAVED_NS / 2))
         return;
-    t->stack = take_stack(ctx, task, true, stat, now);
+    t->stack = take_wait_stack(ctx, task, stat, now);
     walk_share_pay(share, now);
 }
 
@@ -379,23 +411,6 @@ int BPF_PROG(waits_switch, bool preempted, struct task_struct *before, struct ta
 
 /* ---- a tick of the clock ---- */
 
-static __always_inline void emit_sample(const struct task_struct *task, struct waits_stats *stat, __u64 now,
-                                        __u64 stack)
-{
-    struct run_record r = {
-        .h = {.size_bytes = sizeof(r),
-              .kind = RECORD_RUN,
-              .time_ns = now,
-              .pid = BPF_CORE_READ(task, tgid),
-              .tid = BPF_CORE_READ(task, pid)},
-        .stack = stack,
-    };
-    if (bpf_ringbuf_output(&records, &r, sizeof(r), BPF_RB_NO_WAKEUP))
-        stat->lost++;
-    else
-        stat->samples++;
-}
-
 static __always_inline void take_sample(void *ctx, struct task_struct *task, bool in_kernel, __u64 now)
 {
     struct waits_stats *stat = stats_get();
@@ -408,6 +423,14 @@ static __always_inline void take_sample(void *ctx, struct task_struct *task, boo
     }
     if (!window_takes_sample(now)) {
         stat->samples_over_rate++;
+        return;
+    }
+    if (stat->at_work == BPF_CORE_READ(task, pid)) {
+        stat->tick_ns = now;
+        return;
+    }
+    if (stat->at_work) {
+        stat->interrupted++;
         return;
     }
     __u64 stack = take_stack(ctx, task, in_kernel, stat, now);

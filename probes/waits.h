@@ -53,8 +53,9 @@ struct waits_stats {
     __u64 samples;           /* of running threads, recorded */
     __u64 samples_over_rate; /* not recorded: too many a second */
     __u64 samples_shed;      /* not recorded: the CPU time for walks was used up */
-    __u64 interrupted;       /* samples not recorded: the tick interrupted another walk */
-    __u64 at_work;           /* no counter: a walk is in progress on this CPU */
+    __u64 interrupted;       /* stacks not walked, as another thread's was being walked on that CPU */
+    __u64 at_work;           /* no counter: the thread whose stack is being walked on this CPU; 0: none */
+    __u64 tick_ns;           /* no counter: when a tick interrupted that walk; 0: none did */
     __u64 lost;              /* waits, samples and stacks not recorded: ring full */
     __u64 copies_refused;    /* stacks not copied for unwinding in user space */
     __u64 interpreted_lost;  /* stacks too large to contain their interpreter's frames */

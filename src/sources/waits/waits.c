@@ -276,12 +276,11 @@ static void waits_metrics(void *self, struct metric_set *set)
             "up; lost.",
             (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
     for (size_t i = 0; i < array_size(sample_rows); i++)
-        metric_add(
-            set, "sonde_self_server_samples", METRIC_COUNTER, "",
-            "CPU samples of servers as evidence for requests, by result: recorded with their stack; over_rate: "
-            "more than 1,000 a second; shed: the CPU time for stacks was used up; interrupted: another stack was "
-            "just being walked on that CPU.",
-            (double)sample_rows[i].count, METRIC_LABELS({"result", sample_rows[i].result}));
+        metric_add(set, "sonde_self_server_samples", METRIC_COUNTER, "",
+                   "CPU samples of servers as evidence for requests, by result: recorded with their stack; over_rate: "
+                   "more than 1,000 a second; shed: the CPU time for stacks was used up; interrupted: the stack of "
+                   "another thread was just being walked on that CPU.",
+                   (double)sample_rows[i].count, METRIC_LABELS({"result", sample_rows[i].result}));
     metric_add(set, "sonde_self_server_wait_stacks", METRIC_COUNTER, "",
                "Stacks sent for waits and samples of servers: the same stack of a process once in 5 seconds.",
                (double)sum.stacks, METRIC_NO_LABELS);

@@ -16,6 +16,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,12 +43,6 @@ static struct watch open_by(enum waits_method method)
     }
     assert_int_equal(batch_new(BATCH_BYTES, signals_check_record, &w.batch), 0);
     return w;
-}
-
-/* A tick of the clock that interrupts the walk of a stack is not recorded. */
-static void end(struct watch *w)
-{
-    watch_end_despite(w, 1 << LOSS_MISSED);
 }
 
 struct recorded {
@@ -142,7 +137,7 @@ static void test_waits_of_a_watched_process(void **state)
     assert_int_equal(r.wait_count + r.stack_count, 0);
     workload_end(&child);
     workload_end(&other);
-    end(&w);
+    watch_end(&w);
 }
 
 static void nap_briefly(unsigned count)
@@ -192,7 +187,7 @@ static void test_short_waits_only_after_a_long_run(void **state)
     }
     assert_int_equal(others, 0);
     workload_end(&child);
-    end(&w);
+    watch_end(&w);
 }
 
 static void *nap_once(void *context)
@@ -227,7 +222,7 @@ static void test_first_wait_of_a_thread(void **state)
     }
     assert_int_equal(naps, 8);
     workload_end(&child);
-    end(&w);
+    watch_end(&w);
 }
 
 /* Runs for `count` ticks of the clock and more. */
@@ -238,7 +233,8 @@ static void spin(unsigned count)
         ;
 }
 
-static size_t drain_runs(struct watch *w, uint32_t pid)
+/* Counts the samples of running threads before `before_ns`; all are of `pid`. */
+static size_t drain_runs_before(struct watch *w, uint32_t pid, uint64_t before_ns)
 {
     size_t count = 0;
     batch_begin(w->batch, UINT64_MAX);
@@ -250,10 +246,15 @@ static size_t drain_runs(struct watch *w, uint32_t pid)
             continue;
         assert_int_equal(header->pid, pid);
         assert_true(((const struct run_record *)header)->stack != 0);
-        count++;
+        count += header->time_ns < before_ns;
     }
     batch_clear(w->batch);
     return count;
+}
+
+static size_t drain_runs(struct watch *w, uint32_t pid)
+{
+    return drain_runs_before(w, pid, UINT64_MAX);
 }
 
 /* Samples come while the process is watched, and not while such detail is shed. */
@@ -279,39 +280,69 @@ static void test_samples_of_a_watched_process(void **state)
     assert_int_equal(drain_runs(&w, pid), 0);
     workload_end(&child);
     workload_end(&other);
-    end(&w);
+    watch_end(&w);
 }
 
-/* Sets whether a walk is in progress on every CPU, for the programs. */
-static void set_at_work(bool at_work)
+/* Makes the programs believe that the stack of thread `tid` is being walked on every CPU; 0: of none. Returns how many
+ * CPUs had a tick within a walk. */
+static size_t set_at_work(uint32_t tid)
 {
     const size_t cpus = (size_t)libbpf_num_possible_cpus();
-    struct bpf_map_info info;
+    size_t ticks = 0;
     struct waits_stats *stats = calloc(cpus, sizeof(*stats));
     assert_non_null(stats);
-    for (size_t i = 0; i < cpus; i++)
-        stats[i].at_work = at_work;
     for (int fd = 3; fd < 1024; fd++) {
+        struct bpf_map_info info = {0}; /* of a program it would have pointers to write to */
         __u32 size = sizeof(info), zero = 0;
-        if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && strcmp(info.name, "stats") == 0 &&
-            info.value_size == sizeof(*stats))
-            assert_int_equal(bpf_map_update_elem(fd, &zero, stats, BPF_ANY), 0);
+        if (bpf_obj_get_info_by_fd(fd, &info, &size) < 0 || strcmp(info.name, "stats") != 0 ||
+            info.value_size != sizeof(*stats))
+            continue;
+        assert_int_equal(bpf_map_lookup_elem(fd, &zero, stats), 0);
+        for (size_t i = 0; i < cpus; i++) {
+            stats[i].at_work = tid;
+            ticks += stats[i].tick_ns != 0;
+        }
+        assert_int_equal(bpf_map_update_elem(fd, &zero, stats, BPF_ANY), 0);
     }
     free(stats);
+    return ticks;
 }
 
-static void test_samples_during_a_walk_are_missed(void **state)
+/* The tick found the thread running whose stack the program was walking. */
+static void test_sample_during_a_walk_has_its_stack(void **state)
 {
     struct watch w = open_by((enum waits_method)(uintptr_t)*state);
     struct workload child = workload_start(NULL, NULL);
     const uint32_t pid = (uint32_t)child.pid;
-    set_at_work(true);
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(0, &cpus); /* it waits where the tick was */
+    assert_int_equal(sched_setaffinity(child.pid, sizeof(cpus), &cpus), 0);
+    set_at_work(pid);
+    waits_source_watch(w.self, &pid, 1);
+    for (int i = 0; i < 1000 && !set_at_work(pid); i++)
+        workload_run(&child, spin, 5);
+    assert_int_equal(set_at_work(0), 1);
+    assert_int_equal(drain_runs(&w, pid), 0);
+    const uint64_t walks_ns = clock_monotonic_ns();
+    nap(&child, 3);
+    assert_int_equal(drain_runs_before(&w, pid, walks_ns), 1);
+    workload_end(&child);
+    watch_end_despite(&w, 1 << LOSS_MISSED | 1 << LOSS_SHED); /* its waits while its stack seemed to be walked */
+}
+
+static void test_samples_during_the_walk_of_another_thread_are_missed(void **state)
+{
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    struct workload child = workload_start(NULL, NULL);
+    const uint32_t pid = (uint32_t)child.pid;
+    set_at_work(1);
     waits_source_watch(w.self, &pid, 1);
     for (int i = 0; i < 1000 && watch_losses(&w).count[LOSS_MISSED] == 0; i++)
         workload_run(&child, spin, 5);
     assert_true(watch_losses(&w).count[LOSS_MISSED] > 0);
     assert_int_equal(drain_runs(&w, pid), 0);
-    set_at_work(false);
+    set_at_work(0);
     workload_end(&child);
     watch_end_despite(&w, 1 << LOSS_MISSED | 1 << LOSS_SHED); /* at switches, waits without a stack as well */
 }
@@ -336,7 +367,7 @@ static void test_new_cpu_without_samples_is_a_loss(void **state)
     follow_error = 0;
     drain_runs(&w, 0);
     assert_int_equal(watch_losses(&w).count[LOSS_MISSED], 1);
-    end(&w);
+    watch_end_despite(&w, 1 << LOSS_MISSED);
 }
 
 #define CASE(name, test, method)                                                                                       \
@@ -348,7 +379,9 @@ static void test_new_cpu_without_samples_is_a_loss(void **state)
         CASE("first_wait_of_a_thread_" name, test_first_wait_of_a_thread, method),                                     \
         CASE("short_waits_only_after_a_long_run_" name, test_short_waits_only_after_a_long_run, method),               \
         CASE("samples_of_a_watched_process_" name, test_samples_of_a_watched_process, method),                         \
-        CASE("samples_during_a_walk_are_missed_" name, test_samples_during_a_walk_are_missed, method),                 \
+        CASE("sample_during_a_walk_has_its_stack_" name, test_sample_during_a_walk_has_its_stack, method),             \
+        CASE("samples_during_the_walk_of_another_thread_are_missed_" name,                                             \
+             test_samples_during_the_walk_of_another_thread_are_missed, method),                                       \
         CASE("new_cpu_without_samples_is_a_loss_" name, test_new_cpu_without_samples_is_a_loss, method)
 
 static bool can_attach(enum waits_method method)
