@@ -7,7 +7,6 @@
 
 #include <sys/syscall.h>
 
-#define STEPS_MAX  512
 #define ROUNDS_MAX 1024
 #define ROUND_NS   200000 /* a thread that runs for less between two waits only tried the lock again */
 
@@ -183,7 +182,7 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
         return;
     const struct flight_list *thread = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
-    for (unsigned steps = 0; thread && t_ns > from_ns && steps < STEPS_MAX; steps++) {
+    while (thread && t_ns > from_ns && !walk->out->is_full && flight_index_spend(walk->index)) {
         struct thread_span span = flight_thread_span(thread, t_ns);
         uint64_t start_ns = span.start_ns > from_ns ? span.start_ns : from_ns;
         if (span.state == THREAD_RUNNABLE && span.woken) {

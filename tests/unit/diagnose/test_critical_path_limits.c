@@ -160,6 +160,39 @@ static void test_more_segments_than_are_kept(void **state)
     path_segments_clear(&path);
 }
 
+/* The thread that ends the wait is preempted very often before that: the path still leads to the thread that woke it.
+ */
+static void test_holder_that_is_preempted_often(void **state)
+{
+    struct path_segments path;
+    uint64_t at = 1000;
+    (void)state;
+    put_run(40, 200);
+    put_sleep(45, 200, SYS_clock_nanosleep, 0);
+    put_run(50, 11);
+    put_arrival(90, R);
+    put_receive(100, 11, R);
+    put_sleep(150, 11, SYS_futex, 0x4000);
+    put_interrupt_waking(900, 200, RECORDER_IN_HARDIRQ);
+    put_run(910, 200);
+    put_waking(950, 12, 200, SYS_kill, 0); /* it slept since before the window */
+    put_run(960, 12);
+    for (int i = 0; i < 2000; i++, at += 10) {
+        put_switch(at, 12, 31, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+        put_switch(at + 5, 31, 12, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+        take_records();
+    }
+    put_waking(at, 11, 12, SYS_futex, 0x4000);
+    put_run(at + 10, 11);
+    put_send(at + 20, 11, R);
+    find_path(100, at + 20, &path);
+    assert_int_equal(path.items[1].start_ns, US(150));
+    assert_int_equal(path.items[1].end_ns, US(900));
+    assert_int_equal(path.items[1].tid, 200);
+    assert_string_equal(path.items[1].reason, "the holder slept");
+    path_segments_clear(&path);
+}
+
 /* A request body in many reads: each goes back to the read before it, and time with it. */
 static void test_body_in_many_reads(void **state)
 {
@@ -454,6 +487,7 @@ int main(void)
         cmocka_unit_test_setup(test_many_wakeups_between_threads, start_large_trace),
         cmocka_unit_test_setup(test_many_wakeups_by_one_waker, start_large_trace),
         cmocka_unit_test_setup(test_more_segments_than_are_kept, start_large_trace),
+        cmocka_unit_test_setup(test_holder_that_is_preempted_often, start_large_trace),
         cmocka_unit_test_setup(test_body_in_many_reads, start_large_trace),
         cmocka_unit_test_setup(test_socket_of_a_wait, start_large_trace),
         cmocka_unit_test_setup(test_socket_without_a_cookie, start_trace),
