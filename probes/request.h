@@ -204,8 +204,9 @@ struct request_process {
     __u64 window_longest_ns;
     __u32 window_records;
     __u32 window_candidates;
-    __u32 window_samples;
-    __u32 window_failed; /* records for that reason alone */
+    __u32 window_requests;
+    __u32 window_samples; /* with the present sample_shift */
+    __u32 window_failed;  /* records for that reason alone */
     __u32 sample_shift;
     char comm[16];
     __u64 buckets[REQUEST_CLASSES][REQUEST_BUCKETS];

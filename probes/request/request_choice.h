@@ -3,16 +3,35 @@
  *
  * A process has a budget of records a second. Which requests get one is decided by a threshold that follows the
  * traffic; and whatever is an eighth slower than all before it in the same second always gets one, so that the slowest
- * (to within that eighth) are there whatever the threshold was. So do some that failed, and a few that are chosen at
- * random, whatever their duration: the usual durations come from them. The others are counted. */
+ * (to within that eighth) are there whatever the threshold was. So do some that failed, and a sample that is chosen at
+ * random, whatever their duration: the usual durations come from it. The others are counted. */
 #pragma once
 
 #include "probes/request.h"
 
 #define REQUEST_WINDOW_SHIFT 30 /* 1.07 s */
-#define REQUEST_WINDOW_SAMPLES                                                                                         \
-    8 /* at least half as many, and twice as many in a burst for each doubling of the rate                             \
-       */
+
+/* How many requests of a window may be in the sample while each is chosen with the probability 2^-shift. All of up to
+ * 64 are; the more requests there are, the fewer. Beyond 64 the sample has at least half as many, and in a sudden burst
+ * those of each smaller shift as well. */
+#define REQUEST_SAMPLES_MOST  64
+#define REQUEST_SAMPLES_LEAST 8
+
+static inline __attribute__((always_inline)) __u32 request_window_samples(__u32 shift)
+{
+    __u32 most = REQUEST_SAMPLES_MOST >> ((shift + 1) / 2 & 31);
+    return most > REQUEST_SAMPLES_LEAST ? most : REQUEST_SAMPLES_LEAST;
+}
+
+/* Doubles the probability for the next window, if as many requests as in this one do not lower it again. */
+static inline __attribute__((always_inline)) void request_turn_samples(struct request_process *p)
+{
+    __u32 shift = p->sample_shift & 31;
+    if (shift && p->window_requests <= (__u64)request_window_samples(shift - 1) << (shift - 1))
+        p->sample_shift = shift - 1;
+    p->window_samples = 0;
+    p->window_requests = 0;
+}
 
 /* A second is over: the threshold for the next. Never above what the slowest of the last second took. */
 static inline __attribute__((always_inline)) void request_turn_window(struct request_process *p, __u64 window,
@@ -32,13 +51,11 @@ static inline __attribute__((always_inline)) void request_turn_window(struct req
     p->threshold_ns = threshold;
     if (passed > 8)
         p->sample_shift = 0;
-    else if (p->window_samples < REQUEST_WINDOW_SAMPLES / 2 && p->sample_shift)
-        p->sample_shift--;
+    request_turn_samples(p);
     p->window = window;
     p->window_longest_ns = 0;
     p->window_records = 0;
     p->window_candidates = 0;
-    p->window_samples = 0;
     p->window_failed = 0;
 }
 
@@ -71,9 +88,12 @@ static inline __attribute__((always_inline)) int request_is_notable(struct reque
 static inline __attribute__((always_inline)) __u32 request_sample_weight(struct request_process *p, __u32 random)
 {
     __u32 shift = p->sample_shift & 31, weight = 1U << shift;
+    p->window_requests++;
     if (random & (weight - 1))
         return 0;
-    if (++p->window_samples % REQUEST_WINDOW_SAMPLES == 0 && shift < 31)
+    if (++p->window_samples >= request_window_samples(shift) && shift < 31) {
         p->sample_shift = shift + 1;
+        p->window_samples = 0; /* with this probability */
+    }
     return weight;
 }

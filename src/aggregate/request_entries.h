@@ -26,6 +26,12 @@ struct request_ring {
     uint64_t overwritten_ns;  /* the end of the latest entry that was */
 };
 
+/* Adds an entry, or replaces the one with the same ID, which is not 0. The ring grows to `max` entries, as far as there
+ * is memory; without any, the entry is left out. The owner frees `ring->entries`. */
+void request_ring_add(struct request_ring *ring, const struct request_entry *e, size_t max);
+/* NULL: none has this ID, or it is 0. */
+struct request_entry *request_ring_find(const struct request_ring *ring, uint64_t id);
+
 static inline bool request_entry_is_failed(const struct request_entry *e)
 {
     return request_is_failed(e->status);

@@ -3,6 +3,7 @@
 
 #include "aggregate/request_causes.h"
 #include "aggregate/requests.h"
+#include "aggregate/route_sample.h"
 #include "model/request_cause.h"
 
 #include <errno.h>
@@ -11,8 +12,6 @@
 #include <string.h>
 
 #define KEPT_NS           (REQUESTS_KEPT_SECONDS * 1000000000ull)
-#define FIRST_ROOM        16
-
 #define ADDS_UNTIL_UPDATE 16
 #define UPDATE_NS         10000000000ull
 
@@ -24,7 +23,8 @@ struct route {
     uint64_t newest_ns;
     bool is_other;
     struct request_ring sample, slow, failed; /* the others that are slow; that failed */
-    uint64_t sampled;                         /* requests ever added to the sample */
+    struct route_sample sampling;
+    uint64_t sampled; /* requests ever added to the sample */
     struct request_usual usual;
     uint64_t usual_sampled, usual_ns; /* when that was computed: `sampled` and the table's `newest_ns`; 0: never */
 };
@@ -150,36 +150,17 @@ static struct request_entry make_entry(const struct request *r)
     return e;
 }
 
-static bool replace_entry(struct request_ring *ring, const struct request_entry *e)
+/* The weight of a request of the sample in the ring of its route; 0: it does not enter. An update has what the request
+ * had before. */
+static uint32_t weight_in_route(struct route *route, const struct request_entry *e)
 {
-    for (size_t i = 0; e->id && i < ring->count; i++)
-        if (ring->entries[i].id == e->id) {
-            ring->entries[i] = *e;
-            return true;
-        }
-    return false;
-}
-
-static void add_entry(struct request_ring *ring, const struct request_entry *e, size_t max)
-{
-    if (replace_entry(ring, e))
-        return;
-    if (ring->count == ring->room && ring->room < max) {
-        const size_t room = !ring->room ? FIRST_ROOM : ring->room * 2 < max ? ring->room * 2 : max;
-        struct request_entry *grown = realloc(ring->entries, room * sizeof(*grown));
-        if (grown) {
-            ring->entries = grown;
-            ring->room = room;
-        }
-    }
-    if (ring->count < ring->room) {
-        ring->entries[ring->count++] = *e;
-    } else if (ring->count) {
-        if (ring->entries[ring->next].end_ns > ring->overwritten_ns)
-            ring->overwritten_ns = ring->entries[ring->next].end_ns;
-        ring->entries[ring->next] = *e;
-        ring->next = (ring->next + 1) % ring->count;
-    }
+    const struct request_entry *before = request_ring_find(&route->sample, e->id);
+    if (before)
+        return before->weight;
+    if (request_ring_find(&route->slow, e->id) || request_ring_find(&route->failed, e->id))
+        return 0;
+    return route_sample_weight(&route->sampling, e->id, e->end_ns, e->weight,
+                               route->sample.count == REQUEST_ROUTES_SAMPLE);
 }
 
 /* Sets what explains the request, compared with the present baseline of its route. */
@@ -203,16 +184,21 @@ uint32_t request_routes_add(struct request_routes *r, const struct request *requ
         return 0;
     if (e.end_ns > route->newest_ns)
         route->newest_ns = e.end_ns;
+    if (e.weight)
+        e.weight = weight_in_route(route, &e);
     if (!e.weight || !route->usual.requests || request_is_slow(e.duration_ns, &route->usual))
         update_usual(r, route, ADDS_UNTIL_UPDATE);
     set_cause(&e, request, &route->usual);
     if (e.weight) {
-        add_entry(&route->sample, &e, REQUEST_ROUTES_SAMPLE);
+        request_ring_add(&route->sample, &e, REQUEST_ROUTES_SAMPLE);
         route->sampled++;
+    } else if (!e.is_notable) {
+        return e.cause; /* those that have entered stand for it */
     } else if (request_entry_is_failed(&e)) {
-        add_entry(&route->failed, &e, REQUEST_ROUTES_FAILED);
+        request_ring_add(&route->failed, &e, REQUEST_ROUTES_FAILED);
     } else if (!route->usual.requests || request_is_slow(e.duration_ns, &route->usual)) {
-        add_entry(&route->slow, &e, REQUEST_ROUTES_SLOW); /* others are slow for their process, not for their route */
+        request_ring_add(&route->slow, &e,
+                         REQUEST_ROUTES_SLOW); /* others are slow for their process, not for their route */
     }
     return e.cause;
 }

@@ -13,7 +13,7 @@
 
 #define REQUEST_ROUTES_MAX     64  /* at a time; further ones are added to the route "other" of the service "other" */
 #define REQUEST_ROUTES_SERVICE 32  /* of one service; further ones are added to its route "other" */
-#define REQUEST_ROUTES_SAMPLE  256 /* requests of a route's sample; the latest */
+#define REQUEST_ROUTES_SAMPLE  256 /* requests of a route's sample; the latest that enter (route_sample.h) */
 #define REQUEST_ROUTES_SLOW    64  /* other slow requests of a route; the latest */
 #define REQUEST_ROUTES_FAILED  64  /* other failed requests of a route; the latest */
 

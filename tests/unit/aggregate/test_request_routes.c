@@ -202,10 +202,10 @@ static void test_overwritten_sample_shortens_the_period(void **state)
     _cleanup_(request_routes_freep) struct request_routes *r = NULL;
     assert_int_equal(request_routes_new(&r), 0);
     for (int i = 0; i < 2 * REQUEST_ROUTES_SAMPLE; i++)
-        add(r, "/", NOW - 60 * SECOND + (uint64_t)(i + 1) * 100 * MS, MS, 0, 1);
+        add(r, "/", NOW - 70 * SECOND + (uint64_t)(i + 1) * 135 * MS, MS, 0, 1);
     const struct request_route route = only_route(r);
     assert_int_equal(route.sampled, REQUEST_ROUTES_SAMPLE);
-    assert_int_equal(route.span_ns, 60 * SECOND - REQUEST_ROUTES_SAMPLE * 100 * MS - 1);
+    assert_int_equal(route.span_ns, 70 * SECOND - REQUEST_ROUTES_SAMPLE * 135 * MS - 1);
 }
 
 static void test_unmonitored_time_is_no_period(void **state)
