@@ -1,6 +1,7 @@
 /* Sampling rules on the BPF side: the rule that applies to a process, the events that random sampling selects under a
  * seed, and excluded waits. Processes fault and wait a counted number of times: sampled, left out and recorded events
  * add up exactly. bpf-statistical/sampling asserts how well random sampling meets the rates. */
+#include "cgroups.h"
 #include "subjects.h"
 #include "watch.h"
 #include "workload.h"
@@ -21,13 +22,11 @@
 
 #include <cmocka.h>
 
-#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define NS_PER_SECOND 1000000000ULL
@@ -223,39 +222,20 @@ static void test_replaced_rules_apply_from_then_on(void **state)
 }
 
 /* In the cgroup hierarchy that names jobs here; NULL: none can be created. */
-static const char *make_cgroup(const char *name, char *path, size_t size)
+static const char *make_job_cgroup(const char *name, char *path, size_t size)
 {
     static const char *const roots[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
     uint64_t id;
 
     for (size_t i = 0; i < array_size(roots); i++) {
         snprintf(path, size, "%s/%s", roots[i], name);
-        if (mkdir(path, 0755) < 0)
+        if (!cgroup_make(path))
             continue;
         if (cgroup_search_path(name, &id) == 0)
             return path;
         rmdir(path);
     }
     return NULL;
-}
-
-static bool put_into(pid_t pid, const char *cgroup)
-{
-    char path[PATH_MAX];
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-    file = fopen(path, "we");
-    return file && fprintf(file, "%d\n", pid) > 0 && fclose(file) == 0;
-}
-
-/* After a process has exited, its cgroup can be removed once the kernel has finished with it. */
-static void remove_cgroup(const char *path)
-{
-    for (int i = 0; rmdir(path) < 0; i++) {
-        assert_in_range(i, 0, 3000);
-        usleep(20000);
-    }
 }
 
 /* New and removed cgroups are found at the next scan, every few seconds. */
@@ -277,14 +257,14 @@ static void test_cgroup_rules_follow_recreated_cgroups(void **state)
     (void)state;
     snprintf(name, sizeof(name), "sonde-target-%d", getpid());
     snprintf(text, sizeof(text), "cgroup=/%s:250", name);
-    if (!make_cgroup(name, path, sizeof(path))) {
+    if (!make_job_cgroup(name, path, sizeof(path))) {
         print_message("skipped: no cgroup can be made here\n");
         skip();
     }
     snprintf(below, sizeof(below), "%s/below", path);
-    assert_int_equal(mkdir(below, 0755), 0);
+    assert_true(cgroup_make(below));
     struct workload processes[] = {start_named("first"), start_named("second")};
-    assert_true(put_into(processes[0].pid, below));
+    assert_true(cgroup_enter(below, processes[0].pid));
     parse_rules(text, &rules);
     struct watch w = watch_faults(&rules, 0, processes, 2);
     assert_true(rule_stats(&w, 0).found);
@@ -292,12 +272,12 @@ static void test_cgroup_rules_follow_recreated_cgroups(void **state)
     const uint64_t of_first = rule_stats(&w, 0).ticks;
     assert_true(of_first > 0);
     workload_end(&processes[0]);
-    remove_cgroup(below);
-    remove_cgroup(path);
+    cgroup_remove(below);
+    cgroup_remove(path);
     find_cgroups(&w);
     assert_false(rule_stats(&w, 0).found);
-    assert_int_equal(mkdir(path, 0755), 0);
-    assert_true(put_into(processes[1].pid, path));
+    assert_true(cgroup_make(path));
+    assert_true(cgroup_enter(path, processes[1].pid));
     workload_run(&processes[1], workload_fault, FEW_FAULTS);
     assert_int_equal(rule_stats(&w, 0).ticks, of_first);
     find_cgroups(&w);
@@ -308,7 +288,7 @@ static void test_cgroup_rules_follow_recreated_cgroups(void **state)
     workload_expect(&w, rule_stats(&w, 0).samples, add_sample, &tally);
     assert_int_equal(tally.process[0].samples, rule_stats(&w, 0).samples - of_first);
     workload_end(&processes[1]);
-    remove_cgroup(path);
+    cgroup_remove(path);
     workload_unwatch(&w);
 }
 

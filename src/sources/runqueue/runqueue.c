@@ -5,7 +5,7 @@
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/events/record_ring.h"
-#include "sources/sampling/cgroup_search.h"
+#include "sources/sampling/cgroup_names.h"
 #include "sources/sampling/task_filters.h"
 
 #include "base/cleanup.h"
@@ -19,19 +19,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define NAMES_NS 5000000000ull /* between two walks over the tree of cgroups */
 
 /* Every second of the kernel's power-of-two bounds, from 4 us to 4 s: each is a line per cgroup. */
 #define FIRST_BOUND 2
 #define LAST_BOUND  22
 #define BOUNDS      ((LAST_BOUND - FIRST_BOUND) / 2 + 1)
-
-struct named_cgroup {
-    uint64_t id;
-    char *path;
-};
 
 struct runqueue_source {
     struct runqueue_bpf *bpf;
@@ -40,19 +32,8 @@ struct runqueue_source {
     struct record_ring ring;
     struct runqueue_stats *stats; /* per possible CPU */
     int cpu_count;
-    struct named_cgroup *names; /* sorted by id */
-    size_t name_count;
-    uint64_t named_ns; /* when they were read; 0: never */
+    struct cgroup_names names;
 };
-
-static void clear_names(struct runqueue_source *s)
-{
-    for (size_t i = 0; i < s->name_count; i++)
-        free(s->names[i].path);
-    free(s->names);
-    s->names = NULL;
-    s->name_count = 0;
-}
 
 static void runqueue_free(void *self)
 {
@@ -61,7 +42,7 @@ static void runqueue_free(void *self)
         return;
     record_ring_close(&s->ring);
     runqueue_bpf__destroy(s->bpf);
-    clear_names(s);
+    cgroup_names_clear(&s->names);
     free(s->stats);
     free(s);
 }
@@ -200,52 +181,6 @@ static void runqueue_losses(void *self, struct losses *losses)
     record_ring_losses(&s->ring, losses);
 }
 
-/* ---- names of cgroups ---- */
-
-static int compare_names(const void *a, const void *b)
-{
-    const struct named_cgroup *one = a, *other = b;
-    return one->id < other->id ? -1 : one->id > other->id;
-}
-
-static void add_name(void *context, const char *path, uint64_t id)
-{
-    struct runqueue_source *s = context;
-    struct named_cgroup *grown = reallocarray(s->names, s->name_count + 1, sizeof(*grown));
-    char *copy = grown ? strdup(path) : NULL;
-    s->names = grown ? grown : s->names;
-    if (copy)
-        s->names[s->name_count++] = (struct named_cgroup){.id = id, .path = copy};
-}
-
-/* NULL: unknown, or gone. */
-static const char *name_of(const struct runqueue_source *s, uint64_t id)
-{
-    const struct named_cgroup wanted = {.id = id};
-    if (id == RUNQUEUE_OTHER)
-        return "other";
-    const struct named_cgroup *found =
-        s->names ? bsearch(&wanted, s->names, s->name_count, sizeof(wanted), compare_names) : NULL;
-    return found ? found->path : NULL;
-}
-
-/* Walks over the tree if a cgroup of `ids` has no name and the last walk was a while ago. True: the names are
- * current, so that a cgroup without one is gone. */
-static bool refresh_names(struct runqueue_source *s, const uint64_t *ids, size_t count, uint64_t now_ns)
-{
-    size_t named = 0;
-    while (named < count && name_of(s, ids[named]))
-        named++;
-    if (named == count || (s->named_ns && now_ns - s->named_ns < NAMES_NS))
-        return false;
-    clear_names(s);
-    const bool is_complete = cgroup_search_each(add_name, s) == 0;
-    if (s->names)
-        qsort(s->names, s->name_count, sizeof(*s->names), compare_names);
-    s->named_ns = now_ns;
-    return is_complete;
-}
-
 /* ---- metrics ---- */
 
 static void put_waits(struct metric_set *set, const char *cgroup, const struct runqueue_waits *w)
@@ -277,10 +212,10 @@ static void runqueue_metrics(void *self, struct metric_set *set)
     for (uint64_t *before = NULL; ids && count <= RUNQUEUE_MAX_CGROUPS && bpf_map_get_next_key(fd, before, &id) == 0;
          before = &id)
         ids[count++] = id;
-    const bool is_fresh = refresh_names(s, ids, count, clock_monotonic_ns());
+    const bool is_fresh = cgroup_names_refresh(&s->names, ids, count, clock_monotonic_ns());
     for (size_t i = 0; i < count; i++) {
         struct runqueue_waits w;
-        const char *name = name_of(s, ids[i]);
+        const char *name = cgroup_names_find(&s->names, ids[i]);
         if (name && bpf_map_lookup_elem(fd, &ids[i], &w) == 0)
             put_waits(set, name, &w);
         else if (!name && is_fresh)

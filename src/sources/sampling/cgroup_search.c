@@ -150,6 +150,14 @@ static int find_root(char *ret, size_t size)
     return find_mount(text, task_filters_pick_controller(text), ret, size);
 }
 
+/* Likewise of the hierarchy with this controller of cgroup v1 or, with NULL, of cgroup v2. */
+static int find_root_of(const char *controller, char *ret, size_t size)
+{
+    _cleanup_buf_ struct buf mountinfo = {0};
+    const int r = buf_read_file(&mountinfo, "/proc/self/mountinfo", MOUNTS_MAX_BYTES);
+    return r < 0 ? r : find_mount(mountinfo.data ? mountinfo.data : "", controller, ret, size);
+}
+
 int cgroup_search(const struct cgroup_wanted *wanted, size_t count,
                   void (*found)(void *context, size_t wanted, uint64_t id), void *context)
 {
@@ -225,15 +233,10 @@ int cgroup_search_open(void)
 
 int cgroup_search_open_controller(const char *controller)
 {
-    _cleanup_buf_ struct buf mountinfo = {0};
     char root[ROOT_BYTES];
-    int r = buf_read_file(&mountinfo, "/proc/self/mountinfo", MOUNTS_MAX_BYTES);
-    if (r < 0)
-        return r;
-    const char *text = mountinfo.data ? mountinfo.data : "";
-    r = find_mount(text, controller, root, sizeof(root));
-    if (r < 0)
-        r = find_mount(text, NULL, root, sizeof(root));
+    int r = find_root_of(controller, root, sizeof(root));
+    if (r == -ENOENT)
+        r = find_root_of(NULL, root, sizeof(root));
     return r < 0 ? r : open_directory(root);
 }
 
@@ -255,12 +258,8 @@ int cgroup_search_path(const char *path, uint64_t *ret_id)
     return 0;
 }
 
-int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t id), void *context)
+static int walk_tree(char *root, void (*found)(void *context, const char *path, uint64_t id), void *context)
 {
-    char root[ROOT_BYTES];
-    int r = find_root(root, sizeof(root));
-    if (r < 0)
-        return r;
     FTS *tree = fts_open((char *[]){root, NULL}, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
     if (!tree)
         return -errno;
@@ -275,4 +274,18 @@ int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t i
     }
     fts_close(tree);
     return 0;
+}
+
+int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t id), void *context)
+{
+    char root[ROOT_BYTES];
+    const int r = find_root(root, sizeof(root));
+    return r < 0 ? r : walk_tree(root, found, context);
+}
+
+int cgroup_search_each_v2(void (*found)(void *context, const char *path, uint64_t id), void *context)
+{
+    char root[ROOT_BYTES];
+    const int r = find_root_of(NULL, root, sizeof(root));
+    return r < 0 ? r : walk_tree(root, found, context);
 }

@@ -39,6 +39,8 @@ int cgroup_search_open_controller(const char *controller);
 /* Calls `found` for every cgroup, with its path as in /proc/PID/cgroup ("/" for the root; valid during the call) and
  * its ID. -ENOENT: no hierarchy is mounted; or the errno of reading the tree. */
 int cgroup_search_each(void (*found)(void *context, const char *path, uint64_t id), void *context);
+/* Likewise in the hierarchy of cgroup v2, where the kernel files sockets, whichever one identifies jobs here. */
+int cgroup_search_each_v2(void (*found)(void *context, const char *path, uint64_t id), void *context);
 
 /* Whether a directory's name names the pod with this UID. */
 int cgroup_name_is_of_pod(const char *name, const char *pod_uid);

@@ -1,5 +1,6 @@
 /* Requests of block devices against what this program does with loop devices of its own, and against the kernel's
  * statistics: operations and bytes must be equal. */
+#include "../cgroups.h"
 #include "loop_device.h"
 
 #include "base/clock.h"
@@ -15,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -338,52 +337,30 @@ struct block_cgroup {
     uint64_t id; /* as in struct io_device_key */
 };
 
-static bool put_line(const char *folder, const char *file, const char *line)
+/* Cgroups of version 2 get the controllers. */
+static bool enable_controllers(void)
 {
-    char path[128];
-    snprintf(path, sizeof(path), "%s/%s", folder, file);
-    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    static const char line[] = "+io +memory";
+    const int fd = open("/sys/fs/cgroup/cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
     const bool is_written = fd >= 0 && write(fd, line, strlen(line)) == (ssize_t)strlen(line);
     if (fd >= 0)
         close(fd);
     return is_written;
 }
 
-static struct block_cgroup make_cgroup(void)
+static struct block_cgroup make_block_cgroup(void)
 {
     static const char v1[] = "/sys/fs/cgroup/blkio", v2[] = "/sys/fs/cgroup";
     struct block_cgroup c = {.is_v2 = access(v1, F_OK) < 0};
-    struct stat status;
     snprintf(c.path, sizeof(c.path), "%s/" CGROUP, c.is_v2 ? v2 : v1);
-    if (c.is_v2 && !put_line(v2, "cgroup.subtree_control", "+io +memory")) {
+    if (c.is_v2 && !enable_controllers()) {
         print_message("no controller for block I/O here: %s\n", strerror(errno));
         skip();
     }
-    assert_true(mkdir(c.path, 0700) == 0 || errno == EEXIST);
-    assert_int_equal(stat(c.path, &status), 0);
-    c.id = status.st_ino | IO_BLOCK_CGROUP;
+    c.id = cgroup_make(c.path);
+    assert_true(c.id);
+    c.id |= IO_BLOCK_CGROUP;
     return c;
-}
-
-static void remove_cgroup(const struct block_cgroup *c)
-{
-    for (int i = 0; i < 100 && rmdir(c->path) < 0 && errno == EBUSY; i++)
-        usleep(20000);
-}
-
-/* Runs `work` in a child that is in the cgroup. */
-static void run_inside(const struct block_cgroup *c, void (*work)(void))
-{
-    int status = -1;
-    const pid_t child = fork();
-    if (child == 0) {
-        if (!put_line(c->path, "cgroup.procs", "0"))
-            _exit(1);
-        work();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
 }
 
 static void write_directly(void)
@@ -408,19 +385,19 @@ static void write_and_sync(void)
 
 static void test_cgroup_of_requests(void **state)
 {
-    const struct block_cgroup c = make_cgroup();
+    const struct block_cgroup c = make_block_cgroup();
     struct io_name name;
     (void)state;
-    run_inside(&c, write_directly);
+    cgroup_run(c.path, write_directly);
     assert_int_equal(count_of(IO_DEVICE_WRITE, c.id).operations, 30);
     assert_int_equal(count_of(IO_DEVICE_WRITE, c.id).bytes, 30 * BLOCK);
-    run_inside(&c, write_and_sync);
+    cgroup_run(c.path, write_and_sync);
     assert_int_equal(count_of(IO_DEVICE_WRITE, c.id).bytes, (30 + BLOCKS) * BLOCK);
     assert_true(io_source_cgroup(source, c.id, &name));
     assert_string_equal(name.names, CGROUP);
     write_blocks(loop.direct, 5); /* of another cgroup */
     assert_int_equal(count_of(IO_DEVICE_WRITE, c.id).bytes, (30 + BLOCKS) * BLOCK);
-    remove_cgroup(&c);
+    cgroup_remove(c.path);
 }
 
 static bool is_of_cgroup(void *context, const struct io_device_key *key, const struct io_device_counters *counters)
@@ -440,28 +417,28 @@ static void expect_final(void *context, const struct io_device_key *key, const s
 /* As when a cgroup is gone. More requests of it make new counters. */
 static void test_counters_that_are_taken_out(void **state)
 {
-    struct block_cgroup c = make_cgroup();
+    struct block_cgroup c = make_block_cgroup();
     const struct io_device_reader reader = {.context = &c.id, .is_final = is_of_cgroup, .take = expect_final};
     (void)state;
-    run_inside(&c, write_directly);
+    cgroup_run(c.path, write_directly);
     assert_int_equal(io_source_read_devices(source, &reader), 0);
     assert_int_equal(count_of(IO_DEVICE_WRITE, c.id).operations, 0);
-    run_inside(&c, write_directly);
+    cgroup_run(c.path, write_directly);
     assert_int_equal(count_of(IO_DEVICE_WRITE, c.id).operations, 30);
-    remove_cgroup(&c);
+    cgroup_remove(c.path);
 }
 
 /* Pages are written by another process than the one that dirtied them. Cgroup v2 knows whose they are. */
 static void test_cgroup_of_write_back(void **state)
 {
-    const struct block_cgroup c = make_cgroup();
+    const struct block_cgroup c = make_block_cgroup();
     (void)state;
     const uint64_t before = count_of(IO_DEVICE_WRITE, 0).bytes;
-    run_inside(&c, write_into_memory);
+    cgroup_run(c.path, write_into_memory);
     assert_int_equal(fsync(loop.buffered), 0);
     assert_int_equal(count_of(IO_DEVICE_WRITE, 0).bytes - before, BLOCKS * BLOCK);
     assert_int_equal(count_of(IO_DEVICE_WRITE, c.id).bytes, c.is_v2 ? BLOCKS * BLOCK : 0);
-    remove_cgroup(&c);
+    cgroup_remove(c.path);
 }
 
 /* Where there is little memory the tables hold less, and count all the same. */
