@@ -63,6 +63,17 @@ static bool has_thread(const struct request *r, const char *at, const char **ret
     return true;
 }
 
+/* Whether `at` has ", 2 retransmissions, 204 ms of it"; sets where that ends. */
+static bool has_retransmissions(const char *at, const char **ret_end)
+{
+    static const char last[] = " of it";
+    const char *counted, *end = has_number(at, ", ", " retransmission", &counted) ? strstr(counted, last) : NULL;
+    if (!end)
+        return false;
+    *ret_end = end + strlen(last);
+    return true;
+}
+
 static size_t put_words(char *out, size_t used, const char *words)
 {
     const size_t bytes = strlen(words), room = REQUEST_PLACE_BYTES - 1 - used;
@@ -83,6 +94,9 @@ const char *request_part_place(const struct request *r, const struct request_par
             at = next + (!is_first && strncmp(next, ", in ", 5) == 0); /* as it reads without a thread */
         } else if (has_thread(r, at, &next)) {
             used = put_words(out, used, "another thread");
+            at = next;
+        } else if (has_retransmissions(at, &next)) {
+            used = put_words(out, used, ", with retransmissions");
             at = next;
         } else {
             out[used++] = *at++;

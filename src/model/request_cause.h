@@ -13,7 +13,7 @@ const struct request_part *request_longest_part(const struct request *r, enum re
 int request_detail_bytes(const struct request_part *part);
 
 /* Where a component spent its time: its detail without the kernel's functions, and without what differs from request to
- * request: which thread it was, and how often it waited. "": not known. Returns `out`. */
+ * request: which thread it was, how often it waited, and how many packets were lost. "": not known. Returns `out`. */
 const char *request_part_place(const struct request *r, const struct request_part *part, char out[REQUEST_PLACE_BYTES]);
 
 /* Where the longest component of `kind` spent its time, as request_part_place; "" if there is no such component. Of CPU

@@ -7,19 +7,34 @@
 #include "diagnose/path/path_wait.h"
 #include "diagnose/path/task_request.h"
 
+/* [from, w->t) passed until bytes from another process of this node arrived at `to`. They were sent on socket
+ * `asked_on` of this request's work; 0: not known. If TCP had to send them again, the request waited for the service
+ * there. */
+static struct path_segment segment_on_the_way(const struct path_walk *w, uint32_t from_tid, uint64_t from_ns,
+                                              uint64_t asked_on, uint64_t to)
+{
+    uint64_t last_ns;
+    const struct flight_list *asker = flight_index_thread(w->index, from_tid);
+    const bool is_lost =
+        asked_on && asker && path_socket_retransmissions(w->index, asked_on, from_ns, w->t_ns, &last_ns);
+    struct path_segment s =
+        path_walk_segment(is_lost ? asker : w->thread, is_lost ? REQUEST_PART_DOWNSTREAM : REQUEST_PART_NETWORK);
+    s.socket = is_lost ? asked_on : to;
+    s.is_inferred = true;
+    s.reason = "on the way from another process of this node";
+    return s;
+}
+
 /* The bytes that began the work at this depth arrived at `first`: back to the thread of this node that sent them. */
 static void leave_peer(struct path_walk *w, const struct recorder_record *first)
 {
+    const uint64_t asked_on = w->calls[w->depth];
     struct work_slice slice;
     w->depth--;
     if (!(first->flags & RECORDER_IN_SOFTIRQ) || request_work_sender(w->index, first)) {
         path_walk_go_to_sender(w, first->tid, first->time_ns);
     } else if (path_walk_previous(w, first->time_ns, &slice)) { /* delivered later, in an interrupt of another thread */
-        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_NETWORK);
-        s.socket = first->object;
-        s.is_inferred = true;
-        s.reason = "on the way from another process of this node";
-        path_walk_add(w, slice.end_ns, s);
+        path_walk_add(w, slice.end_ns, segment_on_the_way(w, slice.tid, slice.end_ns, asked_on, first->object));
         path_walk_go_to(w, slice.tid, slice.end_ns);
     } else {
         path_walk_stop(w, "the sender of the data that it read is not known");

@@ -64,6 +64,7 @@ void path_segments_add(struct path_segments *s, const struct path_segment *segme
     if (s->count && is_alike(&s->items[s->count - 1], &added)) {
         s->items[s->count - 1].start_ns = added.start_ns;
         s->items[s->count - 1].retransmissions += added.retransmissions;
+        s->items[s->count - 1].retransmitted_ns += added.retransmitted_ns;
     } else if (make_room(s)) {
         s->items[s->count++] = added;
     }

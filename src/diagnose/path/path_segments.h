@@ -28,7 +28,8 @@ struct path_segment {
     uint64_t call;            /* cookie of the socket where the process that serves the request waited for the answer
                                  of another process, whose work this is; 0: none, or unknown */
     uint32_t retransmissions; /* by TCP, on that socket meanwhile */
-    const char *reason;       /* static string: why it is unattributed or inferred, or what the thread did; "" */
+    uint64_t retransmitted_ns; /* of the segment, until the last one of them */
+    const char *reason;        /* static string: why it is unattributed or inferred, or what the thread did; "" */
 };
 
 struct path_segments {

@@ -33,14 +33,15 @@ uint64_t path_socket_of_wait(const struct flight_list *thread, const struct reco
 }
 
 uint32_t path_socket_retransmissions(const struct flight_index *index, uint64_t cookie, uint64_t from_ns,
-                                     uint64_t to_ns)
+                                     uint64_t to_ns, uint64_t *ret_last_ns)
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);
     uint32_t count = 0;
     for (uint32_t i = flight_list_before(socket, to_ns); i != FLIGHT_NONE && flight_index_spend(index); i--) {
         if (socket->events[i].record->time_ns < from_ns)
             break;
-        count += socket->events[i].role == FLIGHT_RETRANSMITS;
+        if (socket->events[i].role == FLIGHT_RETRANSMITS && count++ == 0)
+            *ret_last_ns = socket->events[i].record->time_ns;
     }
     return count;
 }

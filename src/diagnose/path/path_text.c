@@ -125,16 +125,16 @@ static void describe_call(const struct path_segments *path, const struct path_se
     }
 }
 
-/* "to 10.0.0.3:5432, 2 segments sent again" */
+/* "to 10.0.0.3:5432, 2 retransmissions, 204 ms of it" */
 static void describe_socket(const struct path_segment *s, const struct path_names *names, char *out)
 {
-    char peer[PATH_PEER_BYTES] = "", again[48] = "";
+    char peer[PATH_PEER_BYTES] = "", again[80] = "", lost[32];
     if (s->socket && names->peer)
         names->peer(names->context, s->socket, peer);
     append(out, s->kind == REQUEST_PART_DOWNSTREAM ? " to " : " with ", peer);
     if (s->retransmissions)
-        snprintf(again, sizeof(again), "%u segment%s sent again", s->retransmissions,
-                 s->retransmissions > 1 ? "s" : "");
+        snprintf(again, sizeof(again), "%u retransmission%s, %s of it", s->retransmissions,
+                 s->retransmissions > 1 ? "s" : "", units_format_duration(s->retransmitted_ns, lost, sizeof(lost)));
     append(out, ", ", again);
 }
 

@@ -30,8 +30,12 @@ void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment s
     segment.start_ns = start_ns > w->floor_ns ? start_ns : w->floor_ns;
     segment.is_inferred |= w->is_inferred;
     segment.call = first_call(w);
-    if (segment.socket)
-        segment.retransmissions = path_socket_retransmissions(w->index, segment.socket, segment.start_ns, w->t_ns);
+    if (segment.socket) {
+        uint64_t last_ns = segment.start_ns;
+        segment.retransmissions =
+            path_socket_retransmissions(w->index, segment.socket, segment.start_ns, w->t_ns, &last_ns);
+        segment.retransmitted_ns = last_ns - segment.start_ns;
+    }
     path_segments_add(w->out, &segment);
     w->t_ns = segment.start_ns < w->t_ns ? segment.start_ns : w->t_ns;
 }

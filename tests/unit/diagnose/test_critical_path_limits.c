@@ -239,6 +239,7 @@ static void test_socket_of_a_wait(void **state)
     assert_non_null(asked);
     assert_int_equal(asked->socket, SERVICE);
     assert_int_equal(asked->retransmissions, 2);
+    assert_int_equal(asked->retransmitted_ns, 150000); /* from the send to the last one */
     path_segments_clear(&path);
 }
 

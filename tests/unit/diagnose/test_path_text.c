@@ -252,15 +252,15 @@ static void test_peers_and_retransmissions(void **state)
     s.socket = 77;
     expect_detail(s, "10.0.0.3:5432");
     s.retransmissions = 2;
-    expect_detail(s, "10.0.0.3:5432, 2 segments sent again");
-    s.socket = 78;
+    s.retransmitted_ns = 204000000;
+    expect_detail(s, "10.0.0.3:5432, 2 retransmissions, 204 ms of it");
     s.retransmissions = 1;
-    expect_detail(s, "1 segment sent again");
     s.syscall = SYS_recvfrom;
-    s.socket = 77;
-    expect_detail(s, "recvfrom to 10.0.0.3:5432, 1 segment sent again");
+    expect_detail(s, "recvfrom to 10.0.0.3:5432, 1 retransmission, 204 ms of it");
     s.kind = REQUEST_PART_NETWORK;
-    expect_detail(s, "recvfrom with 10.0.0.3:5432, 1 segment sent again");
+    expect_detail(s, "recvfrom with 10.0.0.3:5432, 1 retransmission, 204 ms of it");
+    s.socket = 78;
+    expect_detail(s, "recvfrom, 1 retransmission, 204 ms of it");
 }
 
 static void test_reasons(void **state)
