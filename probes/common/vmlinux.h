@@ -341,16 +341,33 @@ struct sock_common {
     atomic64_t skc_cookie;
 };
 
+struct sock_cgroup_data {
+    struct cgroup *cgroup; /* before 5.15 with flags in the lowest bits, under another name */
+};
+
 struct sock {
     struct sock_common __sk_common;
     __s32 sk_wmem_queued;
     __s32 sk_sndbuf;
     __u16 sk_protocol;
     __u16 sk_type;
-    __u32 sk_max_ack_backlog;
+    atomic_t sk_drops;
+    __u32 sk_ack_backlog, sk_max_ack_backlog;
+    struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct sk_buff {
+    struct sock *sk;
+    char cb[48];
+};
+
+struct tcp_skb_cb { /* in sk_buff.cb */
+    __u16 tcp_gso_segs;
 };
 
 struct inet_connection_sock {
+    __u8 icsk_ca_state : 5;
+    __u8 icsk_pending;
     const void *icsk_ulp_ops; /* another protocol between the socket and TCP (TLS in the kernel) */
 };
 
@@ -469,11 +486,22 @@ struct io_uring_cqe {
     __u32 flags;
 };
 
-struct bpf_iter_meta;
+struct seq_file;
+
+struct bpf_iter_meta {
+    struct seq_file *seq;
+};
 
 struct bpf_iter__task {
     struct bpf_iter_meta *meta;
     struct task_struct *task;
+};
+
+struct bpf_iter__task_file {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
+    __u32 fd;
+    struct file *file;
 };
 
 struct gendisk {

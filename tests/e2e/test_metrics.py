@@ -14,6 +14,7 @@ from harness.paths import TOP
 from harness.processes import wait_for
 from io_probe import limitation
 from real_servers import get, start_prefork
+from test_drops import lose_packets
 from test_streams import ask, chat, start_model_server
 
 SUFFIX = {"counter": "_total", "info": "_info"}
@@ -115,6 +116,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
         ask(model_server.port, chat(2, model=model))
     wait_for(lambda: started.metric("gen_ai_server_request_duration_seconds_count") == 2, what="the tokens")
     exchange_tls_records()
+    lose_packets()
     wait_for(lambda: "sonde_opaque_bytes_total{" in started.text("/metrics"), what="the traffic that is not HTTP/1")
     use_a_file(file_system("ext4") / "file")
     unseen = unseen_metrics(sonde)

@@ -175,6 +175,7 @@ static void test_opaque_ports_are_listed(void **state)
 static void test_events_need_a_signal_that_emits_them(void **state)
 {
     struct agent *agent = *state;
+    config_enable_signals(&agent->config, false);
     struct coverage c = cover(agent, COVERAGE_EVENTS, START + 100 * S, 60);
     assert_int_equal(c.observed_ns, 0);
     assert_true(c.gap_count >= 2);

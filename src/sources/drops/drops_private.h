@@ -1,0 +1,48 @@
+/* The state of source "drops", and its metrics. Private to src/sources/drops. */
+#pragma once
+
+#include "sources/drops/drops.h"
+#include "sources/drops/drops_listeners.h"
+#include "sources/drops/drops_reasons.h"
+#include "sources/sampling/cgroup_names.h"
+
+struct drops_count {
+    struct drops_key key;
+    uint64_t value;
+};
+
+struct drops_peer_total {
+    struct drops_peer peer;
+    struct drops_peer_count count;
+};
+
+/* A copy of the program's tables, each sorted by key. */
+struct drops_snapshot {
+    struct drops_count *counts; /* DROPS_MAX_COUNTERS */
+    size_t count_count;
+    struct drops_peer_total *peers; /* DROPS_MAX_PEERS + 1 */
+    size_t peer_count;
+};
+
+struct drops_bpf;
+struct bpf_link;
+
+struct drops_source {
+    struct drops_bpf *bpf;
+    const struct shared_tables *tables;
+    struct drops_options options;
+    struct drops_reasons reasons; /* valid with has_reasons */
+    bool has_reasons, is_started;
+    struct bpf_link *walk; /* NULL: listening sockets are not read */
+    struct drops_listeners listeners;
+    struct cgroup_names names;
+    struct drops_snapshot last; /* of the last check */
+    struct drops_snapshot next; /* of a check, or of a reading of the metrics */
+    uint64_t checked_ns, next_check_ns;
+    uint64_t batch_full; /* records that a full batch refused */
+};
+
+/* Fills s->next from the tables, and reads the names of new cgroups. */
+void drops_read(struct drops_source *s, uint64_t now_ns);
+
+void drops_put_metrics(struct drops_source *s, struct metric_set *set);
