@@ -243,6 +243,35 @@ static void test_socket_of_a_wait(void **state)
     path_segments_clear(&path);
 }
 
+/* TCP sends the question to a service of this node again: until it arrives, the request waits for that service. */
+static void test_question_that_was_lost(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_sleep(90, 210, SYS_recvfrom, 7);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_send(150, 11, SERVICE);
+    put_sleep(160, 11, SYS_recvfrom, 9);
+    put(350, RECORDER_RETRANSMIT, RECORDER_TCP, RECORDER_NO_SYSCALL, 0, SERVICE, 0);
+    put_arrival(351, SERVICE_PEER);
+    put_interrupt_waking(352, 210, RECORDER_IN_SOFTIRQ);
+    put_run(360, 210);
+    put_receive(370, 210, SERVICE_PEER);
+    put_local_send(600, 210, SERVICE_PEER, SERVICE, RECORDER_IN_SOFTIRQ);
+    put_waking(602, 11, 210, SYS_sendto, 7);
+    put_run(610, 11);
+    put_receive(620, 11, SERVICE);
+    put_send(800, 11, R);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "downstream 11 160-351 inferred\n"
+                "run_queue 210 351-360\n"
+                "cpu 210 360-600\n"
+                "run_queue 11 600-610\n"
+                "cpu 11 610-800\n");
+}
+
 /* ---- records that lack something ---- */
 
 static void test_socket_without_a_cookie(void **state)
@@ -491,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup(test_holder_that_is_preempted_often, start_large_trace),
         cmocka_unit_test_setup(test_body_in_many_reads, start_large_trace),
         cmocka_unit_test_setup(test_socket_of_a_wait, start_large_trace),
+        cmocka_unit_test_setup(test_question_that_was_lost, start_large_trace),
         cmocka_unit_test_setup(test_socket_without_a_cookie, start_trace),
         cmocka_unit_test_setup(test_rest_of_the_request_was_there, start_trace),
         cmocka_unit_test_setup(test_unread_while_the_thread_waits_for_another, start_trace),
