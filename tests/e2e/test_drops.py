@@ -25,7 +25,7 @@ def test_a_full_accept_queue_is_an_event(agent):
         event = wait_for(lambda: [e for e in json.loads(started.text("/api/v1/events?seconds=60&max=1000"))["events"]
             if e["name"] == "drops.listen_overflow" and e["attributes"]["server.port"] == str(address[1])], what="the event")[0]
         assert event["attributes"]["process.pid"] == str(os.getpid())
-        assert f"port {address[1]} of " in event["text"] and "2 of at most 1 wait" in event["text"]
+        assert f"port {address[1]} of " in event["text"] and "now 2 of at most 1 wait" in event["text"]
         count = int(event["attributes"]["count"])
         assert count >= 4
         wait_for(lambda: started.metric("sonde_drops_refused_connections_total", port=str(address[1])) >= count, what="the counter")

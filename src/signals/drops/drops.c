@@ -61,8 +61,8 @@ static void write_text(const struct drops_record *r, char out[TEXT_BYTES])
         break;
     case DROPS_EVENT_LISTEN:
         snprintf(out, TEXT_BYTES,
-                 "port %u of %s (process %u) refused %llu connections in %s; %u of at most %u wait to be "
-                 "accepted: the program accepts too slowly, or its backlog is too small",
+                 "port %u of %s (process %u) refused %llu connections in %s; now %u of at most %u wait to "
+                 "be accepted: the program accepts too slowly, or its backlog is too small",
                  r->port, r->name, r->h.pid, r->count, interval, r->backlog, r->backlog_max);
         break;
     case DROPS_EVENTS:

@@ -74,9 +74,10 @@ static void test_each_kind_of_record_is_an_event(void **state)
     refused.backlog = 129;
     refused.backlog_max = 128;
     snprintf(refused.name, sizeof(refused.name), "gunicorn");
-    expect_event(&refused, "drops.listen_overflow: port 8080 of gunicorn (process 6199) refused 37 connections in 5.00 "
-                           "s; 129 of at most 128 wait to be accepted: the program accepts too slowly, or its backlog "
-                           "is too small; count=37; process.pid=6199; server.port=8080; process.command=gunicorn");
+    expect_event(&refused,
+                 "drops.listen_overflow: port 8080 of gunicorn (process 6199) refused 37 connections in 5.00 "
+                 "s; now 129 of at most 128 wait to be accepted: the program accepts too slowly, or its backlog "
+                 "is too small; count=37; process.pid=6199; server.port=8080; process.command=gunicorn");
 }
 
 static void test_malformed_records_are_rejected(void **state)
