@@ -18,16 +18,16 @@ struct path_segment {
     int for_syscall;     /* of that wait, of a thread for a lock; RECORDER_NO_SYSCALL: none, or not known; */
     uint64_t for_object; /* its first argument */
     enum request_owner owner;
-    uint64_t owner_id;        /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
-    bool is_inferred;         /* it rests on an inference, which `reason` names; otherwise it is measured */
-    bool is_other_work;       /* its thread ran something else while the request was ready */
-    bool has_gil;             /* its thread ran, and had the GIL of a Python interpreter */
-    int syscall;              /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
-    uint64_t object;          /* first argument of that system call */
-    uint64_t socket;          /* cookie of the one that it waited for; 0: none, or unknown */
-    uint64_t call;            /* cookie of the socket where the process that serves the request waited for the answer
-                                 of another process, whose work this is; 0: none, or unknown */
-    uint32_t retransmissions; /* by TCP, on that socket meanwhile */
+    uint64_t owner_id;         /* REQUEST_OWNER_OTHER: the cookie of the other request's socket; 0: none */
+    bool is_inferred;          /* it rests on an inference, which `reason` names; otherwise it is measured */
+    bool is_other_work;        /* its thread ran something else while the request was ready */
+    bool has_gil;              /* its thread ran, and had the GIL of a Python interpreter */
+    int syscall;               /* of a wait; RECORDER_NO_SYSCALL: none, or a page fault */
+    uint64_t object;           /* first argument of that system call */
+    uint64_t socket;           /* cookie of the one that it waited for; 0: none, or unknown */
+    uint64_t call;             /* cookie of the socket where the process that serves the request waited for the answer
+                                  of another process, whose work this is; 0: none, or unknown */
+    uint32_t retransmissions;  /* by TCP, on that socket meanwhile */
     uint64_t retransmitted_ns; /* of the segment, until the last one of them */
     const char *reason;        /* static string: why it is unattributed or inferred, or what the thread did; "" */
 };
