@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "client/agent_event.h"
 #include "model/coverage.h"
 #include "model/request.h"
 #include "model/request_route.h"
@@ -25,6 +26,10 @@ int agent_client_requests(const char *address, uint64_t seconds, size_t max, enu
 /* Fetches the routes with requests in the last `seconds`. The caller frees the array. */
 int agent_client_routes(const char *address, uint64_t seconds, struct coverage *ret_coverage,
                         struct request_route **ret, size_t *ret_count);
+
+/* Fetches the events of the node in the last `seconds`, newest first. The caller frees the array. */
+int agent_client_events(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct agent_event **ret,
+                        size_t *ret_count);
 
 struct agent_state {
     char detail[16];                  /* level of detail: "full", or a lower one that budget.one_cpu forces */

@@ -388,3 +388,39 @@ int agent_reply_routes(const struct buf *body, struct coverage *ret_coverage, st
     *ret_count = size;
     return 0;
 }
+
+/* Attributes that do not fit are left out. */
+static void decode_event(const json_t *object, struct agent_event *ret)
+{
+    const json_t *attributes = json_object_get(object, "attributes");
+    ret->time_unix_ns = json_number(object, "time_unix_nano");
+    ret->duration_ns = json_number(object, "duration_ns");
+    copy_text(ret->name, sizeof(ret->name), object, "name");
+    copy_text(ret->text, sizeof(ret->text), object, "text");
+    const size_t size = json_dumpb(attributes, ret->attributes, sizeof(ret->attributes) - 1, JSON_COMPACT);
+    if (!size || size >= sizeof(ret->attributes))
+        memcpy(ret->attributes, "{}", sizeof("{}"));
+}
+
+int agent_reply_events(const struct buf *body, struct coverage *ret_coverage, struct agent_event **ret,
+                       size_t *ret_count)
+{
+    json_error_t error;
+    json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, &error), *object;
+    const json_t *array = json_object_get(root, "events");
+    size_t size = json_array_size(array), i;
+    struct agent_event *events = calloc(size + 1, sizeof(*events));
+    int r = !json_is_array(array) ? -EBADMSG : events ? 0 : -ENOMEM;
+    if (r == 0)
+        json_array_foreach(array, i, object) decode_event(object, &events[i]);
+    if (r == 0)
+        decode_coverage(json_object_get(root, "coverage"), ret_coverage);
+    json_decref(root);
+    if (r < 0) {
+        free(events);
+        return r;
+    }
+    *ret = events;
+    *ret_count = size;
+    return 0;
+}

@@ -1,8 +1,10 @@
-/* What an agent replies about requests and routes, decoded from the JSON of export/requests_json.h,
- * export/request_routes_json.h and export/coverage_json.h. Members that are missing or of another type are empty. */
+/* What an agent replies about requests, routes and events, decoded from the JSON of export/requests_json.h,
+ * export/request_routes_json.h, export/node_event_json.h and export/coverage_json.h. Members that are missing or of
+ * another type are empty. */
 #pragma once
 
 #include "base/buf.h"
+#include "client/agent_event.h"
 #include "model/coverage.h"
 #include "model/request.h"
 #include "model/request_route.h"
@@ -14,4 +16,7 @@ int agent_reply_requests(const struct buf *body, struct coverage *ret_coverage, 
                          size_t *ret_count);
 /* The caller frees the array. -EBADMSG, -ENOMEM. */
 int agent_reply_routes(const struct buf *body, struct coverage *ret_coverage, struct request_route **ret,
+                       size_t *ret_count);
+/* The caller frees the array. -EBADMSG, -ENOMEM. */
+int agent_reply_events(const struct buf *body, struct coverage *ret_coverage, struct agent_event **ret,
                        size_t *ret_count);

@@ -18,3 +18,6 @@ struct node_event {
     const struct node_event_attribute *attributes;
     size_t attribute_count;
 };
+
+/* What people can do about events of this name, a sentence; "" for a name that is not known. A static string. */
+const char *node_event_advice(const char *name);

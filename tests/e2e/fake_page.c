@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "export/node_event_json.h"
 #include "model/loss.h"
 
 #include <errno.h>
@@ -311,9 +312,23 @@ static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const 
 
 static int fake_events(void *context, uint64_t seconds, size_t max, struct buf *out)
 {
-    (void)context;
+    const struct fake *fake = context;
     (void)seconds;
     (void)max;
+    static const struct node_event_attribute port = {"server.port", "8080"};
+    static const struct node_event events[] = {
+        {.duration_ns = 5 * SECOND_NS,
+         .name = "drops.listen_overflow",
+         .text = "port 8080 of shop refused 37 connections",
+         .attributes = &port,
+         .attribute_count = 1},
+        {.duration_ns = 2 * SECOND_NS, .name = "io.slow", .text = "\033[31mfsync took 2.00 s"},
+        {.duration_ns = SECOND_NS, .name = "io.slow", .text = "fsync took 1.00 s"},
+    };
+    for (size_t i = 0; strcmp(fake->mode, "hostile") == 0 && i < sizeof(events) / sizeof(events[0]); i++) {
+        buf_puts(out, i ? "," : "");
+        node_event_json_write(&events[i], FAKE_NOW_S * SECOND_NS, out);
+    }
     return buf_error(out);
 }
 

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 
@@ -15,7 +16,7 @@ SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
 HEADER_BYTES = 60  # the most that TCP has: a handshake has no data
 
 
-def test_a_full_accept_queue_is_an_event(agent):
+def test_a_full_accept_queue_is_an_event(sonde, agent):
     started = agent("--set", "budget.one_cpu=1000%")
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
         address, clients = server.getsockname(), []
@@ -29,6 +30,8 @@ def test_a_full_accept_queue_is_an_event(agent):
         count = int(event["attributes"]["count"])
         assert count >= 4
         wait_for(lambda: started.metric("sonde_drops_refused_connections_total", port=str(address[1])) >= count, what="the counter")
+        done = subprocess.run([sonde, "events", "--kind", "drops", "--agent", f"127.0.0.1:{started.port}"], capture_output=True, text=True, timeout=60, check=True)
+        assert event["text"] in done.stdout and "net.core.somaxconn" in done.stdout, done
         for client in clients:
             client.close()
 

@@ -1,0 +1,11 @@
+/* An event of the node as an agent reports it. Plain data. */
+#pragma once
+
+#include <stdint.h>
+
+struct agent_event {
+    uint64_t time_unix_ns, duration_ns;
+    char name[64];
+    char text[640];
+    char attributes[1024]; /* a JSON object */
+};

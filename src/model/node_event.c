@@ -1,0 +1,28 @@
+/* What to do about each kind of event; see node_event.h. */
+#include "model/node_event.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name, *advice;
+} advices[] = {
+    {"runqueue.delayed",
+     "other threads had the CPU: give the service CPUs of its own, a larger share (cpu.weight), or the node less work."},
+    {"io.slow", "see `sonde io` for the programs and files that keep this file system or device busy."},
+    {"io.hung", "the file system or device does not answer: look at its server and at dmesg."},
+    {"drops.listen_overflow",
+     "see `sonde why` for what the accepting thread does; start more workers, or raise the backlog and "
+     "net.core.somaxconn."},
+    {"drops.retransmission_burst",
+     "if all peers are affected, look at this node's interface (`ip -s link`); if one, at the way to it."},
+    {"drops.packets",
+     "SOCKET_RCVBUFF, SOCKET_BACKLOG: the program reads too slowly; other reasons: docs/signals/drops.md."},
+};
+
+const char *node_event_advice(const char *name)
+{
+    for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
+        if (strcmp(advices[i].name, name) == 0)
+            return advices[i].advice;
+    return "";
+}
