@@ -186,6 +186,14 @@ static bool is_method_name(struct span s)
     return s.size > 1 && s.data[0] == '/';
 }
 
+static bool is_printable(struct span s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if (s.data[i] < 0x21 || s.data[i] > 0x7e)
+            return false;
+    return true;
+}
+
 /* Models are few and named by the operator; but a client writes them. */
 static void append_model(struct route *r, struct span model)
 {
@@ -193,7 +201,7 @@ static void append_model(struct route *r, struct span model)
     if (!model.size)
         return;
     append_path(r, &at, " ", 1);
-    if (is_identifier(model) && model.size >= SEGMENT_SECRET_MIN)
+    if (!is_printable(model) || (is_identifier(model) && model.size >= SEGMENT_SECRET_MIN))
         append_path(r, &at, "{id}", 4);
     else
         append_path(r, &at, model.data, model.size);

@@ -19,6 +19,19 @@ static void check(const char *line, const char *method, const char *path)
     assert_string_equal(route.path, path);
 }
 
+/* A record that the agent did not make itself may have any bytes. */
+static void test_model_with_control_characters_is_replaced(void **state)
+{
+    (void)state;
+    struct route route;
+    static const char line[] = "POST /a.B/C HTTP/2 v\001",
+                      known[] = "POST /inference.GRPCInferenceService/* HTTP/2 resnet:2";
+    assert_true(route_parse_http2(line, sizeof(line) - 1, true, &route));
+    assert_string_equal(route.path, "/a.B/C {id}");
+    assert_true(route_parse_http2(known, sizeof(known) - 1, true, &route));
+    assert_string_equal(route.path, "/inference.GRPCInferenceService/* resnet:2");
+}
+
 static void test_identifiers_are_replaced(void **state)
 {
     (void)state;
@@ -124,9 +137,13 @@ static void test_arbitrary_bytes_are_safe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identifiers_are_replaced), cmocka_unit_test(test_keys_without_a_digit_are_replaced),
-        cmocka_unit_test(test_words_are_kept),           cmocka_unit_test(test_query_and_authority_are_dropped),
-        cmocka_unit_test(test_truncated_request_lines),  cmocka_unit_test(test_non_http_is_refused),
+        cmocka_unit_test(test_model_with_control_characters_is_replaced),
+        cmocka_unit_test(test_identifiers_are_replaced),
+        cmocka_unit_test(test_keys_without_a_digit_are_replaced),
+        cmocka_unit_test(test_words_are_kept),
+        cmocka_unit_test(test_query_and_authority_are_dropped),
+        cmocka_unit_test(test_truncated_request_lines),
+        cmocka_unit_test(test_non_http_is_refused),
         cmocka_unit_test(test_arbitrary_bytes_are_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
