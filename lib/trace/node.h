@@ -102,9 +102,6 @@ static inline struct trace_identity trace_identity(const struct sonde_trace *t)
     return who;
 }
 
-/* Frees the tree and its references. */
-void trace_tree_free(struct trace_tree *tree);
-
 /* --- of generation.c -------------------------------------------------------------------------- */
 
 /* Records a timestamp with a token count. */

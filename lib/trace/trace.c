@@ -9,6 +9,7 @@
 #include "node.h"
 #include "process_generation.h"
 #include "thread_context.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <stdlib.h>

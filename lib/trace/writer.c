@@ -3,6 +3,7 @@
 #include "writer.h"
 
 #include "background.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <locale.h>

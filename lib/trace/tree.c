@@ -1,5 +1,5 @@
-/* Frees a request; see node.h. */
-#include "node.h"
+/* See tree.h. */
+#include "tree.h"
 
 #include "manager.h"
 
