@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 int drops_listeners_init(struct drops_listeners *l, int walk_fd)
@@ -43,42 +44,54 @@ static struct drops_port *port_of(struct drops_listeners *l, uint64_t cgroup_id,
     return &l->ports[DROPS_MAX_PORTS]; /* DROPS_OTHER, port 0 */
 }
 
-/* Processes that share a socket list it several times: once is enough. */
-static size_t merge_same_sockets(struct drops_listener *list, size_t count)
+/* Makes room by forgetting ports that have refused nothing: those that are still listened to come back. */
+static void forget_ports(struct drops_listeners *l)
 {
     size_t kept = 0;
-    if (count)
-        qsort(list, count, sizeof(*list), compare_sockets);
-    for (size_t i = 0; i < count; i++)
-        if (kept == 0 || list[kept - 1].socket != list[i].socket)
-            list[kept++] = list[i];
-    return kept;
+    for (size_t i = 0; i < l->port_count; i++)
+        if (l->ports[i].refused)
+            l->ports[kept++] = l->ports[i];
+    l->port_count = kept;
+}
+
+/* Keeps the list sorted. Processes that share a socket list it several times: once is enough. False: no room. */
+static bool insert_listener(struct drops_listener *list, size_t *count, const struct drops_listener *added)
+{
+    size_t low = 0, high = *count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (list[middle].socket < added->socket)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < *count && list[low].socket == added->socket)
+        return true;
+    if (*count == DROPS_MAX_LISTENERS)
+        return false;
+    memmove(&list[low + 1], &list[low], (*count - low) * sizeof(*list));
+    list[low] = *added;
+    ++*count;
+    return true;
 }
 
 static int read_listeners(struct drops_listeners *l, size_t *ret_count)
 {
     struct drops_listener page[64];
     size_t count = 0;
+    uint64_t unread = 0;
+    ssize_t bytes;
     _cleanup_close_ int fd = bpf_iter_create(l->walk_fd);
     if (fd < 0)
         return -errno;
-    for (;;) {
-        const ssize_t bytes = read(fd, page, sizeof(page));
-        if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (bytes <= 0) {
-            *ret_count = merge_same_sockets(l->next, count);
-            return bytes < 0 ? -errno : 0;
-        }
-        for (size_t i = 0; i < (size_t)bytes / sizeof(page[0]); i++) {
-            if (count == DROPS_MAX_LISTENERS)
-                count = merge_same_sockets(l->next, count);
-            if (count < DROPS_MAX_LISTENERS)
-                l->next[count++] = page[i];
-            else
-                l->unread++;
-        }
-    }
+    while ((bytes = read(fd, page, sizeof(page))) > 0 || (bytes < 0 && (errno == EINTR || errno == EAGAIN)))
+        for (ssize_t i = 0; i < bytes / (ssize_t)sizeof(page[0]); i++)
+            unread += !insert_listener(l->next, &count, &page[i]);
+    if (bytes < 0)
+        return -errno;
+    l->unread = unread > l->unread ? unread : l->unread;
+    *ret_count = count;
+    return 0;
 }
 
 int drops_listeners_walk(struct drops_listeners *l, drops_refused *refused, void *context)
@@ -87,6 +100,8 @@ int drops_listeners_walk(struct drops_listeners *l, drops_refused *refused, void
     const int r = read_listeners(l, &count);
     if (r < 0)
         return r;
+    if (l->port_count == DROPS_MAX_PORTS)
+        forget_ports(l);
     for (size_t i = 0; i < count; i++) {
         const struct drops_listener *now = &l->next[i];
         const struct drops_listener *before = bsearch(now, l->seen, l->count, sizeof(*l->seen), compare_sockets);

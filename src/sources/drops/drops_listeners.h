@@ -26,7 +26,7 @@ struct drops_listeners {
     size_t count;
     struct drops_port *ports; /* DROPS_MAX_PORTS + 1 */
     size_t port_count;
-    uint64_t unread; /* listeners that did not fit */
+    uint64_t unread; /* the most file descriptors of listeners that did not fit, of one walk */
     int walk_fd;     /* link of the iterator, borrowed; -1: none */
     bool has_walked;
 };
