@@ -119,7 +119,7 @@ static void put_protocol(struct writer *w, const struct request *r)
     put_text(w, "http.request.method", r->method[0] ? r->method : "_OTHER");
     put_text(w, "http.route", r->route);
     put_text(w, "url.path", r->route);
-    put_text(w, "url.scheme", "http");
+    put_text(w, "url.scheme", r->is_tls ? "https" : "http");
     put_text(w, "network.protocol.version", r->protocol == REQUEST_PROTOCOL_HTTP2 ? "2" : "1.1");
     put_number(w, "http.request.size", r->bytes_in);
     put_number(w, "http.response.size", r->bytes_out);

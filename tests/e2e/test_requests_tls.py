@@ -102,6 +102,7 @@ def test_openssl_on_the_socket(agent, nginx):
     assert_on_their_connections(wait_for(lambda: records(watching, nginx.pid), what="requests with a record"))
     assert unbound(watching) == 0
     assert watching.metric("sonde_opaque_bytes_total", service_name="tls-nginx") == 0
+    assert watching.metric("http_server_request_duration_seconds_count", service_name="tls-nginx", url_scheme="https") == CONNECTIONS * REQUESTS
 
 
 def test_openssl_in_memory(agent, run, certificate):

@@ -28,7 +28,8 @@ struct series {
     uint64_t sum_ns;
     uint64_t expected_ns; /* the probable time of the requests counted by this settling */
     uint16_t status;      /* 0: none */
-    bool is_unknown;      /* requests of the class without any record: neither method, route nor status is known */
+    bool is_tls;          /* HTTP over TLS: its url_scheme is https. Calls of gRPC have no such label */
+    bool is_unknown;      /* requests of the class without any record: method, route, scheme and status are unknown */
     char method[16], route[200];
     struct exemplar *exemplars; /* REQUEST_BUCKETS; NULL: no request of it was traced */
 };
@@ -120,10 +121,26 @@ static int class_of(uint16_t status)
 
 /* ---- series ---- */
 
-static struct series *find_series(const struct class_counts *c, const char *method, const char *route, uint16_t status)
+/* What a series has in common with a request; the texts are borrowed. */
+struct series_key {
+    const char *method, *route;
+    uint16_t status;
+    bool is_tls;
+};
+
+static struct series_key key_of(const struct request *request)
+{
+    return (struct series_key){.method = request->method[0] ? request->method : OTHER_METHOD,
+                               .route = request->route,
+                               .status = request->status,
+                               .is_tls = request->is_tls && request->status < REQUEST_STATUS_GRPC};
+}
+
+static struct series *find_series(const struct class_counts *c, const struct series_key *key)
 {
     for (struct series *s = c->first; s; s = s->next)
-        if (s->status == status && !s->is_unknown && strcmp(s->method, method) == 0 && strcmp(s->route, route) == 0)
+        if (s->status == key->status && s->is_tls == key->is_tls && !s->is_unknown &&
+            strcmp(s->method, key->method) == 0 && strcmp(s->route, key->route) == 0)
             return s;
     return NULL;
 }
@@ -137,14 +154,15 @@ static bool has_route(const struct service *service, const char *route)
     return false;
 }
 
-static struct series *add_series(struct class_counts *c, const char *method, const char *route, uint16_t status)
+static struct series *add_series(struct class_counts *c, const struct series_key *key)
 {
     struct series *series = calloc(1, sizeof(*series));
     if (!series)
         return NULL;
-    snprintf(series->method, sizeof(series->method), "%s", method);
-    snprintf(series->route, sizeof(series->route), "%s", route);
-    series->status = status;
+    snprintf(series->method, sizeof(series->method), "%s", key->method);
+    snprintf(series->route, sizeof(series->route), "%s", key->route);
+    series->status = key->status;
+    series->is_tls = key->is_tls;
     series->next = c->first;
     c->first = series;
     return series;
@@ -153,7 +171,7 @@ static struct series *add_series(struct class_counts *c, const char *method, con
 /* The series of a class without any recorded request. */
 static bool add_unknown(struct class_counts *c)
 {
-    struct series *unknown = add_series(c, OTHER_METHOD, OTHER, 0);
+    struct series *unknown = add_series(c, &(struct series_key){.method = OTHER_METHOD, .route = OTHER});
     if (unknown)
         unknown->is_unknown = true;
     return unknown;
@@ -163,15 +181,17 @@ static bool add_unknown(struct class_counts *c)
 static struct series *other_series(struct request_series *s, struct service *service, const struct request *request)
 {
     struct class_counts *c = &service->classes[class_of(request->status)];
-    const bool has_method = s->series_count < REQUEST_SERIES_MAX;
-    const char *method = has_method && request->method[0] ? request->method : OTHER_METHOD;
-    struct series *found = find_series(c, method, OTHER, request->status);
+    struct series_key key = key_of(request);
+    if (s->series_count >= REQUEST_SERIES_MAX)
+        key.method = OTHER_METHOD;
+    key.route = OTHER;
+    struct series *found = find_series(c, &key);
     s->overflowed++;
     if (found)
         return found;
     if (s->other_count >= REQUEST_SERIES_OTHERS)
         return NULL;
-    found = add_series(c, method, OTHER, request->status);
+    found = add_series(c, &key);
     s->other_count += found ? 1 : 0;
     return found;
 }
@@ -180,14 +200,14 @@ static struct series *other_series(struct request_series *s, struct service *ser
 static struct series *series_of(struct request_series *s, struct service *service, const struct request *request)
 {
     struct class_counts *c = &service->classes[class_of(request->status)];
-    const char *method = request->method[0] ? request->method : OTHER_METHOD;
-    struct series *found = find_series(c, method, request->route, request->status);
+    const struct series_key key = key_of(request);
+    struct series *found = find_series(c, &key);
     if (found)
         return found;
     const bool is_new_route = !has_route(service, request->route);
     if (s->series_count >= REQUEST_SERIES_MAX || (is_new_route && service->route_count >= REQUEST_SERIES_ROUTES))
         return other_series(s, service, request);
-    found = add_series(c, method, request->route, request->status);
+    found = add_series(c, &key);
     if (found) {
         s->series_count++;
         service->route_count += is_new_route ? 1 : 0;
@@ -407,12 +427,12 @@ static void write_http(const struct service *service, int class, const struct se
                        struct metric_set *set)
 {
     char status[REQUEST_STATUS_BYTES];
-    struct metric_label labels[6] = {{"service_name", service->name},
-                                     {"http_request_method", s->method},
-                                     {"http_route", s->route},
-                                     {"url_scheme", "http"}};
-    size_t count = 4;
+    struct metric_label labels[6] = {
+        {"service_name", service->name}, {"http_request_method", s->method}, {"http_route", s->route}};
+    size_t count = 3;
     request_status_text(s->status, status);
+    if (!s->is_unknown)
+        labels[count++] = (struct metric_label){"url_scheme", s->is_tls ? "https" : "http"};
     if (s->status)
         labels[count++] = (struct metric_label){"http_response_status_code", status};
     if (class == 0 || class == REQUEST_CLASSES - 1)

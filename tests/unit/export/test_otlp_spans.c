@@ -273,6 +273,15 @@ static void test_failures(void **state)
     assert_string_equal(read_back.spans[2].name, "HTTP /a");
 }
 
+static void test_scheme_of_a_request_over_tls(void **state)
+{
+    struct request r = plain(1, "a");
+    (void)state;
+    r.is_tls = true;
+    assert_int_equal(write_spans(&(struct request *){&r}, 1, 1 << 20), 0);
+    expect_attribute(&read_back.spans[0], "url.scheme=https;");
+}
+
 /* The program's own span is the parent where the request named no caller: it needs no link. */
 static void test_parent_is_not_linked(void **state)
 {
@@ -321,8 +330,11 @@ static void test_packets_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_span_of_a_request),    cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_parent_is_not_linked), cmocka_unit_test(test_requests_of_a_service_share_a_resource),
+        cmocka_unit_test(test_span_of_a_request),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_scheme_of_a_request_over_tls),
+        cmocka_unit_test(test_parent_is_not_linked),
+        cmocka_unit_test(test_requests_of_a_service_share_a_resource),
         cmocka_unit_test(test_packets_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,6 +203,26 @@ static void test_class_without_a_record_is_counted(void **state)
     assert_int_equal(found.count, 7);
     assert_int_equal(find("http_request_method", "_OTHER").count, 7);
     assert_int_equal(find("http_response_status_code", "0").points, 0);
+    assert_int_equal(find("url_scheme", "http").points + find("url_scheme", "https").points, 0);
+}
+
+/* The same route with TLS and without is two series; calls of gRPC have no scheme, and are one. */
+static void test_requests_over_tls_are_https(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct request r = make("/a", i < 3 ? 200 : REQUEST_STATUS_GRPC, 1 * MS, 1);
+        r.is_tls = i > 0;
+        count(200, 1 * MS, 1);
+        request_series_record(test.series, test.service, &r);
+    }
+    record("/a", REQUEST_STATUS_GRPC, 1 * MS, 1);
+    count(200, 1 * MS, 1);
+    settle();
+    assert_int_equal(find("url_scheme", "http").count, 1);
+    assert_int_equal(find("url_scheme", "https").count, 2);
+    assert_int_equal(find(NULL, NULL).count, 5);
+    assert_int_equal(find(NULL, NULL).points, 3);
 }
 
 /* The reply went on: the kernel moves the request to a higher bucket, at any time. */
@@ -335,6 +355,7 @@ int main(void)
         TEST(test_recorded_requests_of_other_buckets_get_nothing),
         TEST(test_rare_route_gets_its_part_in_time),
         TEST(test_class_without_a_record_is_counted),
+        TEST(test_requests_over_tls_are_https),
         TEST(test_moved_request_decreases_nothing),
         TEST(test_sums_are_exact_at_random),
         TEST(test_routes_are_bounded),
