@@ -1,5 +1,8 @@
 /* See constant_cause.h. Components are compared by the time that four of five requests spend in them at least. Waits
- * that only some requests have, or that vary, have a small one, however long the longest is. */
+ * that only some requests have, or that vary, have a small one, however long the longest is.
+ *
+ * All components of one kind count as a whole. Their places name code by samples and by inference, so that the same
+ * wait has one name in some requests and another one, or none, in the others. */
 #include "aggregate/constant_cause.h"
 
 #include "model/request_cause.h"
@@ -13,7 +16,7 @@
 
 /* The time that one request spent in a component, or in waiting for a service. */
 struct spent {
-    uint64_t key; /* part_key; of a service, a hash with SERVICE_KEY */
+    uint64_t key; /* kind_key; of a service, a hash with SERVICE_KEY */
     size_t request;
     uint64_t ns;
 };
@@ -47,11 +50,15 @@ static int longer_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* CPU time counts as a whole, because samples divide it among several functions of a request. */
-static uint64_t part_key(const struct request *r, const struct request_part *part)
+/* Whether the component was spent by another process, or in waiting for one. */
+static bool is_outside(const struct request_part *part)
 {
-    return request_part_key(r, part->kind == REQUEST_PART_CPU ? &(struct request_part){.kind = part->kind, .detail = ""}
-                                                              : part);
+    return part->kind == REQUEST_PART_DOWNSTREAM || strstr(part->detail, " of process ");
+}
+
+static uint64_t kind_key(const struct request_part *part)
+{
+    return (uint64_t)part->kind * 2 + is_outside(part);
 }
 
 static void add_request(struct comparison *c, const struct request *r)
@@ -60,7 +67,7 @@ static void add_request(struct comparison *c, const struct request *r)
     c->requests[c->count++] = r;
     for (size_t i = 0; i < r->part_count; i++)
         if (r->parts[i].kind != REQUEST_PART_UNATTRIBUTED)
-            c->spent[c->spent_count++] = (struct spent){part_key(r, &r->parts[i]), request, r->parts[i].duration_ns};
+            c->spent[c->spent_count++] = (struct spent){kind_key(&r->parts[i]), request, r->parts[i].duration_ns};
     if (r->upstream && r->upstream[0])
         c->spent[c->spent_count++] = (struct spent){service_key(r->upstream), request, r->upstream_longest_ns};
 }
@@ -104,7 +111,7 @@ static uint8_t find_part(const struct request *r, uint64_t key)
 {
     size_t found = 0;
     for (size_t i = 0; i < r->part_count; i++)
-        if (part_key(r, &r->parts[i]) == key && (!found || r->parts[i].duration_ns > r->parts[found - 1].duration_ns))
+        if (kind_key(&r->parts[i]) == key && (!found || r->parts[i].duration_ns > r->parts[found - 1].duration_ns))
             found = i + 1;
     return (uint8_t)found;
 }
@@ -123,30 +130,44 @@ static uint64_t median_ns(const struct comparison *c)
     return all_ns[c->count / 2];
 }
 
-/* Whether the component was spent by another process, or in waiting for one. */
-static bool is_outside(const struct request_part *part)
+/* By request, a hash of the place of its component with this key; 0: it has none. */
+static void list_places(const struct comparison *c, uint64_t key, uint32_t places[CONSTANT_CAUSE_MAX])
 {
-    return part->kind == REQUEST_PART_DOWNSTREAM || strstr(part->detail, " of process ");
+    for (size_t i = 0; i < c->count; i++) {
+        const struct request *r = c->requests[i];
+        const uint8_t found = find_part(r, key);
+        places[i] = found && r->parts[found - 1].detail[0] ? request_part_key(r, &r->parts[found - 1]) : 0;
+    }
 }
 
-/* The request that has it, if possible with its place, whose duration is nearest to the median. */
+static size_t count_places(const struct comparison *c, const uint32_t places[CONSTANT_CAUSE_MAX], uint32_t place)
+{
+    size_t count = 0;
+    for (size_t i = 0; place && i < c->count; i++)
+        count += places[i] == place;
+    return count;
+}
+
+/* The request that has it, if possible in the place where most have it, whose duration is nearest to the median. */
 static const struct request *find_typical(const struct comparison *c, const struct most *part,
                                           const struct most *service, uint64_t typical_ns)
 {
     const struct request *best = NULL;
-    bool best_has_place = false;
+    uint32_t places[CONSTANT_CAUSE_MAX] = {0};
+    size_t best_places = 0;
     uint64_t best_ns = 0;
+    if (part->ns)
+        list_places(c, part->key, places);
     for (size_t i = 0; i < c->count; i++) {
         const struct request *r = c->requests[i];
         const uint64_t off_ns = r->duration_ns > typical_ns ? r->duration_ns - typical_ns : typical_ns - r->duration_ns;
-        const uint8_t found = part->ns ? find_part(r, part->key) : 0;
-        const bool has_place = found && r->parts[found - 1].detail[0];
-        if ((service->ns && !has_service(r, service->key)) || (part->ns && !found) ||
-            (best && (best_has_place > has_place || (best_has_place == has_place && off_ns >= best_ns))))
+        const size_t same_places = count_places(c, places, places[i]);
+        if ((service->ns && !has_service(r, service->key)) || (part->ns && !find_part(r, part->key)) ||
+            (best && (best_places > same_places || (best_places == same_places && off_ns >= best_ns))))
             continue;
         best = r;
         best_ns = off_ns;
-        best_has_place = has_place;
+        best_places = same_places;
     }
     return best;
 }
