@@ -38,7 +38,7 @@ static __always_inline void take_more(struct request_connection *c, const struct
 {
     c->r.bytes_in += bytes;
     if (!text->is_kernel)
-        stream_take_more(c, text->at, text->size);
+        stream_take_more(c, (__u64)text->at, text->size, false);
     if (c->r.line_bytes < REQUEST_LINE_BYTES) {
         append_line(&c->r, text);
         if (c->partial && c->r.line_bytes >= 8) {
@@ -117,7 +117,7 @@ static __always_inline void received(struct sock *sk, struct request_connection 
         begin(c, pid_tgid, call->argument[0], arrival_ns, now);
         c->partial = match == METHOD_PART;
         c->r.bytes_in = bytes;
-        stream_take_request(c, text.at, text.size);
+        stream_take_request(c, (__u64)text.at, text.size, false);
         if (wants_callers && text.at)
             note_caller(c->number, (__u64)text.at, text.size);
     } else if (http2_can_begin(*(__u64 *)c->r.line, at_most(text.size, 8), text.at, text.size,

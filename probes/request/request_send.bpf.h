@@ -110,7 +110,7 @@ static __always_inline void sent(struct sock *sk, struct request_connection *c, 
     now = now ?: bpf_ktime_get_ns();
     __u64 held = connection_hold(c, now);
     c->sent_seq += bytes;
-    stream_take_send(c, call, bytes, now);
+    stream_take_send(c, call->argument[1], (__u64)call->number << 32 | (__u32)call->argument[2], bytes, now);
     const struct request_text text = text_of_call(call, bytes);
     if (c->replied && is_next_reply(&text)) {
         publish(c->number, now, true);

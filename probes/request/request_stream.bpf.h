@@ -14,6 +14,7 @@
 #define SCAN_PIECES_MAX  256 /* of one send, or of one request */
 #define SCAN_PARTS_MAX   16  /* of a vector */
 #define STREAM_PROCESSES 1024
+#define STREAM_COPY      0x10000 /* in place of a system call: a copy in kernel memory */
 
 /* struct request_connection, `stream`: how many sends of its reply there were, none of them one of a stream, */
 enum {
@@ -34,6 +35,7 @@ struct request_stream {
     __u32 pieces_left;
     __u32 flags;            /* REQUEST_STREAM_LATE */
     bool is_reported;       /* as ended */
+    bool is_copy;           /* what is being read is in kernel memory */
     __u8 piece[SCAN_PIECE]; /* being read; the stack has no room for it */
 };
 
@@ -92,12 +94,18 @@ __noinline int stream_scan_step(__u64 number, __u32 from, __u32 end)
     return 0;
 }
 
+static __always_inline long stream_read(const struct request_stream *st, void *to, __u64 bytes, __u64 address)
+{
+    return st->is_copy ? bpf_probe_read_kernel(to, bytes, (const void *)address)
+                       : bpf_probe_read_user(to, bytes, (const void *)address);
+}
+
 /* Reads up to SCAN_PIECE bytes. Returns 0: they cannot be read. */
 __noinline int stream_scan_piece(__u64 number, __u64 address, __u32 bytes)
 {
     struct request_stream *st = stream_find(number);
     __u64 n = at_most(bytes, SCAN_PIECE);
-    if (!st || bpf_probe_read_user(st->piece, n, (const void *)address) < 0)
+    if (!st || stream_read(st, st->piece, n, address) < 0)
         return 0;
     for (__u32 from = 0; from < SCAN_PIECE; from += SCAN_STEP)
         if (from < n)
@@ -140,6 +148,7 @@ static __always_inline bool stream_find_bytes(__s32 syscall, __u32 third, __u64 
     struct stream_vector vector;
     *ret_parts = 0;
     switch (syscall) {
+    case STREAM_COPY:
     case NR_write:
     case NR_sendto:
         return true;
@@ -156,16 +165,16 @@ static __always_inline bool stream_find_bytes(__s32 syscall, __u32 third, __u64 
     return false;
 }
 
-/* Reads what a send took: of a buffer (`parts` 0), or of the parts of a vector. */
+/* Reads what a send took: of a buffer (`parts` 0), of which `known` bytes are there, or of the parts of a vector. */
 static __always_inline void stream_scan_send(struct request_stream *st, __u64 number, __u64 address, __u64 parts,
-                                             __u32 bytes)
+                                             __u32 known, __u32 bytes)
 {
     __u32 unread = 0;
-    struct stream_vector part = {.base = address, .size = bytes};
+    struct stream_vector part = {.base = address, .size = known};
     st->pieces_left = SCAN_PIECES_MAX;
     for (__u32 i = 0; i < SCAN_PARTS_MAX && bytes && !unread; i++) {
-        if (parts &&
-            (i >= parts || bpf_probe_read_user(&part, sizeof(part), (const void *)(address + i * sizeof(part)))))
+        if (i >= parts ? i > 0
+                       : bpf_probe_read_user(&part, sizeof(part), (const void *)(address + i * sizeof(part))) < 0)
             break;
         const __u32 size = at_most(part.size, bytes);
         if (size)
@@ -192,7 +201,7 @@ static __always_inline __u32 stream_read_beginning(struct request_stream *st, __
             break;
         const __u64 at = at_most(n, STREAM_BEGINNING_BYTES),
                     size = at_most(at_most(part.size, bytes), STREAM_BEGINNING_BYTES);
-        if (bpf_probe_read_user(&st->piece[at], size, (const void *)part.base) < 0)
+        if (stream_read(st, &st->piece[at], size, part.base) < 0)
             break;
         n += size;
         bytes -= size;
@@ -270,26 +279,32 @@ static __always_inline void stream_note(struct request_connection *c, struct req
 }
 
 /* `bytes` of a reply were sent. `address`: the second argument of the call; `call`: its number, and in the low half the
- * third argument. A global function: verified once. */
+ * third argument. Of STREAM_COPY: where the copy is, and how many bytes it has, which are the first ones. A global
+ * function: verified once. */
 __noinline int stream_send(__u64 number, __u64 address, __u64 call, __u32 bytes, __u64 now)
 {
     struct request_connection *c = connection_find(number);
     struct request_stream *st = stream_find(number);
-    __u32 parts;
-    if (!c || !st || !stream_find_bytes(call >> 32, call, &address, &parts) ||
-        !stream_open(c, st, address, parts, bytes, now))
+    __u32 parts, known = bytes;
+    if (!c || !st || !stream_find_bytes(call >> 32, call, &address, &parts))
+        return 0;
+    st->is_copy = call >> 32 == STREAM_COPY;
+    if (st->is_copy)
+        known = at_most((__u32)call, bytes);
+    if (!stream_open(c, st, address, parts, known, now))
         return 0;
     const __u32 chunks = st->scan.chunks, tokens = st->scan.tokens;
-    stream_scan_send(st, number, address, parts, bytes);
+    stream_scan_send(st, number, address, parts, known, bytes);
     stream_note(c, st, chunks, tokens, now);
     if (stream_state(c) == STREAM_FOUND)
         *stream_process_place(c->process) = c->process >> 10;
     return 0;
 }
 
-/* A send of a reply, ahead of all else that is noted of it. Of most replies, it reads one byte of the connection. */
-static __always_inline void stream_take_send(struct request_connection *c, const struct request_syscall *call,
-                                             __u32 bytes, __u64 now)
+/* A send of a reply, ahead of all else that is noted of it; arguments as of stream_send. Of most replies, it reads one
+ * byte of the connection. */
+static __always_inline void stream_take_send(struct request_connection *c, __u64 address, __u64 call, __u32 bytes,
+                                             __u64 now)
 {
     if (!c->replied) /* also behind a status of 100, which is no reply */
         c->stream &= STREAM_API;
@@ -298,17 +313,20 @@ static __always_inline void stream_take_send(struct request_connection *c, const
     if (c->stream == 0 && *stream_process_place(c->process) != (__u32)(c->process >> 10))
         c->stream = 1;
     else
-        stream_send(c->number, call->argument[1], (__u64)call->number << 32 | (__u32)call->argument[2], bytes, now);
+        stream_send(c->number, address, call, bytes, now);
 }
 
 /* ---- requests ---- */
 
-__noinline int stream_read_request(__u64 number, __u64 address, __u32 bytes, int begins)
+enum { STREAM_REQUEST_BEGINS = 1, STREAM_REQUEST_IS_COPY = 2 };
+
+__noinline int stream_read_request(__u64 number, __u64 address, __u32 bytes, int how)
 {
     struct request_stream *st = stream_find(number);
     if (!st)
         return 0;
-    if (begins) {
+    st->is_copy = how & STREAM_REQUEST_IS_COPY;
+    if (how & STREAM_REQUEST_BEGINS) {
         stream_scan_begin(&st->scan, STREAM_PLACE_REQUEST);
         st->scan.model_bytes = 0;
         st->pieces_left = SCAN_PIECES_MAX;
@@ -320,25 +338,24 @@ __noinline int stream_read_request(__u64 number, __u64 address, __u32 bytes, int
 }
 
 /* "POST /v1/" */
-static __always_inline bool stream_is_api(const struct request_record *r)
+static __always_inline bool stream_is_api(const char *line, __u32 bytes)
 {
-    return r->line_bytes > 9 && *(const __u64 *)r->line == BYTES8('P', 'O', 'S', 'T', ' ', '/', 'v', '1') &&
-           r->line[8] == '/';
+    return bytes > 9 && *(const __u64 *)line == BYTES8('P', 'O', 'S', 'T', ' ', '/', 'v', '1') && line[8] == '/';
 }
 
-/* A request begins. */
-static __always_inline void stream_take_request(struct request_connection *c, const void *buffer, __u32 size)
+/* A request begins. `address` 0: its bytes cannot be seen. */
+static __always_inline void stream_take_request(struct request_connection *c, __u64 address, __u32 size, bool is_copy)
 {
     c->stream = 0;
-    if (!buffer || !stream_is_api(&c->r))
+    if (!address || !stream_is_api(c->r.line, c->r.line_bytes))
         return;
     c->stream = STREAM_API;
-    stream_read_request(c->number, (__u64)buffer, size, true);
+    stream_read_request(c->number, address, size, STREAM_REQUEST_BEGINS | (is_copy ? STREAM_REQUEST_IS_COPY : 0));
 }
 
 /* More of it. */
-static __always_inline void stream_take_more(struct request_connection *c, const void *buffer, __u32 size)
+static __always_inline void stream_take_more(struct request_connection *c, __u64 address, __u32 size, bool is_copy)
 {
-    if (c->stream & STREAM_API && buffer)
-        stream_read_request(c->number, (__u64)buffer, size, false);
+    if (c->stream & STREAM_API && address)
+        stream_read_request(c->number, address, size, is_copy ? STREAM_REQUEST_IS_COPY : 0);
 }

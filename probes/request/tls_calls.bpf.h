@@ -8,6 +8,7 @@
 #include "probes/request/request_http.bpf.h"
 #include "probes/request/tls_records.bpf.h"
 #include "probes/request/tls_state.bpf.h"
+#include "probes/request/tls_text.bpf.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define TLS_ARGUMENT_0(r) ((r)->di)
@@ -58,11 +59,12 @@ static __always_inline void tls_drop_text(struct tls_stream *s)
         lose(REQUEST_LOSS_TLS_UNBOUND);
     s->bytes_in = s->written = 0;
     s->line_bytes = s->head_bytes = 0;
+    s->read_copied = s->written_copied = 0;
 }
 
 /* ---- what a call has read or written ---- */
 
-static __always_inline void tls_take_read(struct tls_stream *s, __u64 id, __u64 text, __u64 bytes)
+static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64 id, __u64 text, __u64 bytes)
 {
     if (s->bytes_in && is_reply(s->head, s->head_bytes)) /* and it was replied to */
         tls_drop_text(s);
@@ -78,11 +80,13 @@ static __always_inline void tls_take_read(struct tls_stream *s, __u64 id, __u64 
                 more = at_most(bytes, at_most(REQUEST_LINE_BYTES - at, REQUEST_LINE_BYTES));
     if (more && bpf_probe_read_user(&s->line[at], more, (const void *)text) == 0)
         s->line_bytes = at + more;
+    tls_text_read(s, ssl, text, bytes);
 }
 
-static __always_inline void tls_take_written(struct tls_stream *s, __u32 pid, __u64 text, __u64 bytes)
+static __always_inline void tls_take_written(struct tls_stream *s, __u64 ssl, __u32 pid, __u64 text, __u64 bytes)
 {
     s->written += bytes;
+    tls_text_written(s, ssl, text, bytes);
     if (!s->head_bytes && bytes >= sizeof(s->head) &&
         bpf_probe_read_user(s->head, sizeof(s->head), (const void *)text) == 0)
         s->head_bytes = sizeof(s->head);
@@ -149,9 +153,9 @@ static __always_inline void tls_end_call(const struct user_registers *r)
     if (is_sent)
         s->text_is_sent = !bytes;
     else if (t->is_write)
-        tls_take_written(s, id >> 32, t->text, bytes);
+        tls_take_written(s, ssl, id >> 32, t->text, bytes);
     else
-        tls_take_read(s, id, t->text, bytes);
+        tls_take_read(s, ssl, id, t->text, bytes);
 }
 
 /* ---- programs ---- */
@@ -314,11 +318,12 @@ static __always_inline void tls_take_go_text(const struct user_registers *r)
     __u64 head = 0;
     if (!s)
         return;
+    const __u64 ssl = t->ssl;
     t->ssl = 0;
     if (s->bytes_in && !s->socket && TLS_GO(r, cx) >= sizeof(head) &&
         bpf_probe_read_user(&head, sizeof(head), (const void *)TLS_GO(r, bx)) == 0 && is_usual_head(head))
         tls_drop_text(s);
-    tls_take_read(s, bpf_get_current_pid_tgid(), TLS_GO(r, bx), at_most(TLS_GO(r, cx), 0x7fffffff));
+    tls_take_read(s, ssl, bpf_get_current_pid_tgid(), TLS_GO(r, bx), at_most(TLS_GO(r, cx), 0x7fffffff));
 }
 
 SEC("uprobe")

@@ -60,11 +60,13 @@ __noinline int tls_take_request(__u64 number, __u64 how)
     if (!s || !s->bytes_in)
         return 0;
     const struct request_text text = {s->line, s->line_bytes, true};
-    const __u32 bytes = s->bytes_in;
+    const __u32 bytes = s->bytes_in, copied = s->read_copied;
     s->bytes_in = 0;
     s->line_bytes = 0;
+    s->read_copied = 0;
     if (c->active && !c->replied) {
         take_more(c, &text, bytes);
+        stream_take_more(c, copied ? tls_text_address(k, false) : 0, copied, true);
         return 0;
     }
     const int match = take_line(c, &text);
@@ -77,6 +79,7 @@ __noinline int tls_take_request(__u64 number, __u64 how)
     c->partial = match == METHOD_PART;
     c->shared = true; /* what the thread did since then is not known here */
     c->r.bytes_in = bytes;
+    stream_take_request(c, copied ? tls_text_address(k, false) : 0, copied, true);
     return 0;
 }
 
@@ -112,7 +115,28 @@ static __always_inline void tls_text_taken(struct tls_stream *s, __u64 how)
     if (!tls_buffered_is_sent(s, how))
         return;
     s->written = 0;
+    s->written_copied = 0;
     s->head_bytes = 0;
+}
+
+/* What the connection's object has written may be a stream. Ahead of tls_take_reply. */
+__noinline int tls_take_stream(__u64 number, __u64 how, __u64 now)
+{
+    struct request_connection *c = reads_tls ? connection_find(number) : NULL;
+    struct tls_socket *k = c ? tls_socket_of(c) : NULL;
+    struct tls_stream *s = k ? tls_stream_of(k) : NULL;
+    struct request_text text = {};
+    if (!s || !c->active || (c->replied && c->r.status == 101))
+        return 0;
+    if (how & TLS_NESTED) {
+        const __u32 bytes = tls_nested_text(s, &text);
+        if (bytes)
+            stream_take_send(c, (__u64)text.at, (__u64)NR_write << 32, bytes, now);
+    } else if (tls_buffered_is_sent(s, how) && s->written) {
+        const __u64 copied = s->written_copied, at = copied ? tls_text_address(k, true) : 0;
+        stream_take_send(c, at, (__u64)STREAM_COPY << 32 | (at ? copied : 0), s->written, now);
+    }
+    return 0;
 }
 
 /* What the connection's object has written is a reply, or more of one. Returns TLS_HAS_ENDED as take_reply does;
@@ -188,6 +212,7 @@ static __always_inline void tls_take_confirmed(struct request_connection *c, __u
         publish_last(c, now);
     if (how & (TLS_NESTED | TLS_BEGINS_RECORD)) /* else more of a record that has begun */
         tls_take_request(c->number, how);
+    tls_take_stream(c->number, how, now);
     int taken = tls_take_reply(c->number, how, now);
     if (taken == TLS_IS_PIPELINED) {
         publish(c->number, now, true);

@@ -69,7 +69,9 @@ struct tls_stream {
     __u64 sent;                              /* and the part of them that the socket has sent */
     __u32 bytes_in;                          /* read: so many bytes of text, */
     __u32 written;                           /* and written into a memory BIO */
+    __u16 read_copied, written_copied;       /* bytes of that which tls_text.bpf.h has a copy of */
     __u8 line_bytes, head_bytes;
+    bool is_api;                     /* the latest request is one of OpenAI's API */
     bool text_is_sent;               /* of a write that did not finish: it will be tried again */
     bool is_noted;                   /* its process is among tls_buffered */
     bool is_freed;                   /* the object is gone; its last request waits for the end of the connection */

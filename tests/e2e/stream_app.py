@@ -1,7 +1,8 @@
-"""FastAPI's StreamingResponse on uvicorn: a stream of tokens for each request. `stream_app.py`"""
+"""FastAPI's StreamingResponse on uvicorn: a stream of tokens for each request. `stream_app.py [CERTIFICATE KEY]`: with these, over TLS."""
 import asyncio
 import json
 import socket
+import sys
 
 import uvicorn
 from fastapi import FastAPI
@@ -25,4 +26,5 @@ async def stream(path: str):
 
 listener = socket.create_server(("127.0.0.1", 0))
 print("port", listener.getsockname()[1], flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+certificate, key = sys.argv[1:] or (None, None)
+uvicorn.Server(uvicorn.Config(app, log_level="warning", ssl_certfile=certificate, ssl_keyfile=key)).run(sockets=[listener])

@@ -1,15 +1,16 @@
-"""Streams of tokens from servers that were not written for Sonde: FastAPI on uvicorn, Node.js, Go's net/http."""
+"""Streams of tokens from servers that were not written for Sonde: FastAPI on uvicorn, Node.js, Go's net/http, without TLS and over it."""
 import re
 from pathlib import Path
 
 import pytest
 from asgi_environment import environment  # noqa: F401 (a fixture)
 from go_programs import go_build
-from harness.machine import need_command
+from harness.machine import free_port, need_command
 from harness.paths import TOP
 from harness.processes import wait_for
-from real_servers import Server
-from test_streams import NO_BUDGET, ask, ask_at_once, assert_parts_add_up, chat, streams_of
+from real_servers import Server, start_nginx
+from test_requests_tls import certificate  # noqa: F401 (a fixture)
+from test_streams import NO_BUDGET, ask, ask_at_once, assert_parts_add_up, chat, start_model_server, streams_of, watch_tls
 
 pytestmark = pytest.mark.usefixtures("root")
 TOKENS = 8
@@ -21,14 +22,23 @@ def started(running):
     return Server(running, int(said[1]), [running.pid])
 
 
-def assert_streams(sonde, agent, server):
-    """Of OpenAI's API, each stream is whole. Of other paths the first one may lack the event that went out with its header."""
-    watching = agent(*NO_BUDGET)
-    ask_at_once(server.port, [chat() for _ in range(10)])
-    for request in streams_of(sonde, watching, server, 10).values():
+def assert_tokens(sonde, watching, server, tls=False, count=10):
+    """`count`: streams that the agent sees, ten of them of the server."""
+    ask_at_once(server.port, [chat(TOKENS) for _ in range(10)], tls)
+    for request in streams_of(sonde, watching, server, count, 10).values():
         stream = request["stream"]
         assert (stream["unit"], stream["count"], stream["is_late"], stream["is_incomplete"]) == ("token", TOKENS, False, False), request
+        assert (request["tls"] if tls else "tls" not in request) and request["model"] == "meta/llama-3.1-8b", request
         assert_parts_add_up(request)
+
+
+def assert_streams(sonde, agent, server):
+    """Of OpenAI's API, each stream is whole. Of other paths the first one may lack the event that went out with its header."""
+    assert_tokens(sonde, agent(*NO_BUDGET), server)
+
+
+def assert_streams_over_tls(sonde, agent, server):
+    assert_tokens(sonde, watch_tls(agent, server.port), server, tls=True)
 
 
 def assert_later_streams(sonde, agent, server):
@@ -40,19 +50,35 @@ def assert_later_streams(sonde, agent, server):
     assert [(s["is_late"], s["count"]) for s in streams[1:]] == [(False, TOKENS)] * 2, streams
 
 
-@pytest.mark.peer
-@pytest.mark.parametrize("check", [assert_streams, assert_later_streams], ids=["openai", "others"])
-def test_fastapi(sonde, run, agent, environment, check):  # noqa: F811
-    check(sonde, agent, started(run(environment / "python", Path(__file__).with_name("stream_app.py"), name="fastapi")))
+CHECKS = pytest.mark.parametrize("check, is_tls", [(assert_streams, False), (assert_later_streams, False), (assert_streams_over_tls, True)],
+                                 ids=["openai", "others", "openai-tls"])
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("check", [assert_streams, assert_later_streams], ids=["openai", "others"])
-def test_node(sonde, run, agent, check):
-    check(sonde, agent, started(run(need_command("node"), TOP / "tests/workloads/node/tokens.js", name="node")))
+@CHECKS
+def test_fastapi(sonde, run, agent, environment, certificate, check, is_tls):  # noqa: F811
+    check(sonde, agent, started(run(environment / "python", Path(__file__).with_name("stream_app.py"), *(certificate if is_tls else ()), name="fastapi")))
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("check", [assert_streams, assert_later_streams], ids=["openai", "others"])
-def test_go(sonde, run, agent, tmp_path, check):
-    check(sonde, agent, started(run(go_build(tmp_path, "local", name="tokens"), name="go")))
+@CHECKS
+def test_node(sonde, run, agent, certificate, check, is_tls):  # noqa: F811
+    check(sonde, agent, started(run(need_command("node"), TOP / "tests/workloads/node/tokens.js", *(certificate if is_tls else ()), name="node")))
+
+
+@pytest.mark.peer
+@CHECKS
+def test_go(sonde, run, agent, tmp_path, certificate, check, is_tls):  # noqa: F811
+    check(sonde, agent, started(run(go_build(tmp_path, "local", name="tokens"), *(certificate if is_tls else ()), name="go")))
+
+
+@pytest.mark.peer
+def test_nginx_in_front(sonde, run, agent, tmp_path, certificate):  # noqa: F811
+    """nginx, with TLS on its socket, passes on what a server streams without TLS: both are streams."""
+    behind, _ = start_model_server(run, tmp_path)
+    tmp_path.chmod(0o755)
+    port = free_port()
+    nginx = start_nginx(run, tmp_path, f"listen 127.0.0.1:{port} ssl; ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]};"
+                                       f"location / {{ proxy_pass http://127.0.0.1:{behind.port}; proxy_buffering off; }}")
+    nginx.port = port
+    assert_tokens(sonde, watch_tls(agent, port), nginx, tls=True, count=20)

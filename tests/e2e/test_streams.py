@@ -3,6 +3,7 @@ import http.client
 import json
 import re
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -11,16 +12,20 @@ import pytest
 from harness.paths import TOP
 from harness.processes import wait_for
 from real_servers import Server, why
+from test_requests_tls import certificate, watch  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("root")
 SERVER = TOP / "tests/workloads/python/model_server.py"
 HOSTILE = TOP / "tests/workloads/python/hostile_streams.py"
 STREAMS, TOKENS = 20, 12
+WARM_UP = "/warm-up"
 # By model: tokens, chunks, whether something was not read.
 HOSTILE_TOKENS = {"/bytes": (3, 3, False), "/chunks": (3, 3, False), "/head": (1, 1, False), "/data-in-head": (1, 1, False), "/megabyte": (2, 2, True),
                   "/no-newline": (0, 1, True), "/binary": (1, 2, False), "/not-chunks": (1, 1, True), "/cut": (2, 2, False), "/many": (200, 200, False),
                   "/parts": (11, 11, False)}
 NO_BUDGET = ("--set", "budget.one_cpu=1000%")
+UNVERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+UNVERIFIED.check_hostname, UNVERIFIED.verify_mode = False, ssl.CERT_NONE
 
 
 def start_model_server(run, folder, *options):
@@ -32,9 +37,10 @@ def start_model_server(run, folder, *options):
     return Server(running, int(said[1]), [running.pid]), log
 
 
-def ask(port, body=None, path="/v1/chat/completions"):
+def ask(port, body=None, path="/v1/chat/completions", tls=False):
     """One request on a connection of its own, read to its end."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = (http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=UNVERIFIED) if tls
+                  else http.client.HTTPConnection("127.0.0.1", port, timeout=60))
     try:
         connection.request("POST" if body else "GET", path, json.dumps(body) if body else None)
         return connection.getresponse().read()
@@ -42,8 +48,8 @@ def ask(port, body=None, path="/v1/chat/completions"):
         connection.close()
 
 
-def ask_at_once(port, bodies):
-    threads = [threading.Thread(target=ask, args=(port, body)) for body in bodies]
+def ask_at_once(port, bodies, tls=False):
+    threads = [threading.Thread(target=ask, args=(port, body), kwargs={"tls": tls}) for body in bodies]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -56,8 +62,9 @@ def logged(log):
 
 def streams_of(sonde, watching, server, count, least=None):
     """{client's port: request} of the server, once `count` streams have ended since the agent started. `least`: so many of them have a record, if not all."""
-    wait_for(lambda: watching.metric("gen_ai_server_request_duration_seconds_count") >= count, 60, "the streams to end")
-    found = {int(r["peer"].rsplit(":", 1)[1]): r for r in why(sonde, watching) if r["pid"] == server.pid}
+    name = "gen_ai_server_request_duration_seconds_count"
+    wait_for(lambda: watching.metric(name) - watching.metric(name, http_route=WARM_UP) >= count, 60, "the streams to end")
+    found = {int(r["peer"].rsplit(":", 1)[1]): r for r in why(sonde, watching) if r["pid"] == server.pid and r["route"] != WARM_UP}
     assert (least or count) <= len(found) <= count and all("stream" in r for r in found.values()), found
     return found
 
@@ -70,14 +77,21 @@ def assert_parts_add_up(request):
     assert sum(part["ns"] for part in request["stream"]["first_parts"]) == request["stream"]["first_ns"], request
 
 
-@pytest.mark.parametrize("options", [(), ("together",), ("split",)], ids=["header-apart", "header-with-event", "split"])
-def test_tokens_are_those_of_the_log(sonde, run, agent, tmp_path, options):
-    server, log = start_model_server(run, tmp_path, *options)
-    watching = agent(*NO_BUDGET)
-    ask_at_once(server.port, [chat() for _ in range(STREAMS)])
+def watch_tls(agent, port):
+    """An agent that has found the connections of the server's process, by its first replies."""
+    watching = watch(agent)
+
+    def is_seen():
+        ask(port, {"stream": False}, WARM_UP, tls=True)
+        return watching.metric("http_server_request_duration_seconds_count", http_route=WARM_UP)
+    wait_for(is_seen, what="the agent to find the connections")
+    return watching
+
+
+def assert_tokens_are_logged(sonde, watching, server, log):
     found, wanted = streams_of(sonde, watching, server, STREAMS), logged(log)
     assert found.keys() == wanted.keys()
-    for client, request in found.items():
+    for request in found.values():
         stream = request["stream"]
         assert (stream["unit"], stream["tokens"], stream["count"], stream["is_late"], stream["is_incomplete"]) == ("token", TOKENS, TOKENS, False, False), request
         assert (request["model"], request["route"]) == ("meta/llama-3.1-8b", "/v1/chat/completions"), request
@@ -86,6 +100,22 @@ def test_tokens_are_those_of_the_log(sonde, run, agent, tmp_path, options):
     labels = {"gen_ai_operation_name": "chat", "gen_ai_request_model": "meta/llama-3.1-8b", "http_route": "/v1/chat/completions"}
     for name in ("request_duration", "time_to_first_token", "time_per_output_token"):
         assert watching.metric(f"gen_ai_server_{name}_seconds_count", **labels) == STREAMS, name
+
+
+@pytest.mark.parametrize("options", [(), ("together",), ("split",)], ids=["header-apart", "header-with-event", "split"])
+def test_tokens_are_those_of_the_log(sonde, run, agent, tmp_path, options):
+    server, log = start_model_server(run, tmp_path, *options)
+    watching = agent(*NO_BUDGET)
+    ask_at_once(server.port, [chat() for _ in range(STREAMS)])
+    assert_tokens_are_logged(sonde, watching, server, log)
+
+
+@pytest.mark.parametrize("options", [("together",), ("split",)], ids=["header-with-event", "split"])
+def test_tokens_over_tls_are_those_of_the_log(sonde, run, agent, tmp_path, certificate, options):  # noqa: F811
+    server, log = start_model_server(run, tmp_path, *options, "tls", *certificate)
+    watching = watch_tls(agent, server.port)
+    ask_at_once(server.port, [chat() for _ in range(STREAMS)], tls=True)
+    assert_tokens_are_logged(sonde, watching, server, log)
 
 
 def test_usage_and_chunks(sonde, run, agent, tmp_path):
@@ -128,12 +158,13 @@ def test_hostile_streams(sonde, run, agent):
 
 
 @pytest.mark.statistical
-def test_times_of_tokens_match_the_log(sonde, run, agent, tmp_path):
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_times_of_tokens_match_the_log(sonde, run, agent, tmp_path, certificate, tls):  # noqa: F811
     """100 streams, 20 at once. For each that has a record, two times are within 1 ms: when the first token was sent, and how long after it the last one."""
-    server, log = start_model_server(run, tmp_path)
-    watching = agent(*NO_BUDGET)
+    server, log = start_model_server(run, tmp_path, *(("tls", *certificate) if tls else ()))
+    watching = watch_tls(agent, server.port) if tls else agent(*NO_BUDGET)
     for _ in range(5):
-        ask_at_once(server.port, [chat(20) for _ in range(STREAMS)])
+        ask_at_once(server.port, [chat(20) for _ in range(STREAMS)], tls)
     found, wanted = streams_of(sonde, watching, server, 5 * STREAMS, 2 * STREAMS), logged(log)
     unix_ns = time.time_ns() - time.monotonic_ns()
     firsts, lasts = [], []

@@ -1,11 +1,14 @@
 // A stream of tokens for each request, by net/http: the header and the first event go out together.
+// `tokens [CERTIFICATE KEY]`: with these, over TLS.
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -28,5 +31,9 @@ func main() {
 		panic(err)
 	}
 	fmt.Println("port", listener.Addr().(*net.TCPAddr).Port)
+	if len(os.Args) == 3 {
+		server := &http.Server{Handler: http.HandlerFunc(stream), TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+		panic(server.ServeTLS(listener, os.Args[1], os.Args[2])) // without HTTP/2
+	}
 	panic(http.Serve(listener, http.HandlerFunc(stream)))
 }

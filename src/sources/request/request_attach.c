@@ -99,7 +99,8 @@ static void choose_programs(struct request_bpf *bpf, const struct method *method
     }
     bpf_program__set_autoattach(bpf->progs.request_flush, false); /* it is run, not attached */
     struct bpf_map *maps[] = {bpf->maps.tls_calls,    bpf->maps.tls_streams, bpf->maps.tls_records,
-                              bpf->maps.tls_buffered, bpf->maps.tls_sockets, bpf->maps.tls_goroutines};
+                              bpf->maps.tls_buffered, bpf->maps.tls_sockets, bpf->maps.tls_goroutines,
+                              bpf->maps.tls_texts};
     for (size_t i = 0; i < array_size(maps); i++)
         (void)bpf_map__set_autocreate(maps[i], tls);
     bpf->rodata->reads_tls = tls;

@@ -1,13 +1,14 @@
 """A model server: asyncio, HTTP/1.1, OpenAI's API with server-sent events, and one loop that makes a token of each running request per step (continuous
-batching). `model_server.py LOG [together] [split]`
+batching). `model_server.py LOG [together] [split] [tls CERTIFICATE KEY]`
 
-together: the header and the first event in one send. split: an event in several sends. LOG gets a line of JSON for each stream: its path, its client's
+together: the header and the first event in one send. split: an event in several sends. tls: over TLS, in memory BIOs. LOG gets a line of JSON for each stream: its path, its client's
 port, and for each token when its send began and returned (CLOCK_MONOTONIC), in ns.
 GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON); model "missing" gets
 status 404.
 """
 import asyncio
 import json
+import ssl
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,10 @@ from urllib.parse import parse_qs, urlsplit
 STEP_S = 0.01
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 together, split = "together" in sys.argv, "split" in sys.argv
+context = None
+if "tls" in sys.argv:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*sys.argv[-2:])
 running = []
 log = Path(sys.argv[1]).open("a", buffering=1)
 
@@ -40,7 +45,7 @@ class Stream:
 
     def send(self, data):
         """At once: in time for the loop's next step, in one call or in several."""
-        pieces = [data[i:i + 7] for i in range(0, len(data), 7)] if split else [data]
+        pieces = [data[i:i + 11] for i in range(0, len(data), 11)] if split else [data]
         began = time.monotonic_ns()
         for piece in pieces:
             self.writer.write(piece)
@@ -101,13 +106,13 @@ async def serve(reader, writer):
             stream.start()
             running.append(stream)
             await stream.done.wait()
-    except asyncio.IncompleteReadError:
+    except (asyncio.IncompleteReadError, ConnectionError):
         pass
     writer.close()
 
 
 async def main():
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024, ssl=context)
     print("port", server.sockets[0].getsockname()[1], flush=True)
     await batches()
 
