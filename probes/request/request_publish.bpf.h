@@ -193,3 +193,14 @@ static __always_inline void publish_last(struct request_connection *c, __u64 now
     if (c->dirty || c->recorded_ns || stream_state(c) == STREAM_FOUND)
         publish(c->number, now, true);
 }
+
+/* After a send: if it was that of the first token, the request is published, as after a pause. What led to the first
+ * token is still in the flight recorder then. */
+static __always_inline void publish_first_token(struct request_connection *c, __u64 now)
+{
+    struct request_stream *st = stream_state(c) == STREAM_FOUND ? stream_find(c->number) : NULL;
+    if (!st || !st->is_first)
+        return;
+    st->is_first = false;
+    publish(c->number, now, false);
+}

@@ -118,5 +118,7 @@ static __always_inline void sent(struct sock *sk, struct request_connection *c, 
     }
     if (take_reply(c, &text, bytes, current_pid_tgid(), now))
         complete(c->number, now);
+    else
+        publish_first_token(c, now);
     connection_release(held);
 }

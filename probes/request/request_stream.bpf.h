@@ -35,6 +35,7 @@ struct request_stream {
     __u32 pieces_left;
     __u32 flags;            /* REQUEST_STREAM_LATE */
     bool is_reported;       /* as ended */
+    bool is_first;          /* the first token, or chunk, was just sent */
     bool is_copy;           /* what is being read is in kernel memory */
     __u8 piece[SCAN_PIECE]; /* being read; the stack has no room for it */
 };
@@ -227,7 +228,7 @@ static __always_inline void stream_begin(struct request_connection *c, struct re
     st->first_ns = st->last_ns = 0;
     st->unread_sends = 0;
     st->flags = flags;
-    st->is_reported = false;
+    st->is_reported = st->is_first = false;
 }
 
 static __always_inline void set_stream_state(struct request_connection *c, __u8 state)
@@ -270,8 +271,10 @@ static __always_inline void stream_note(struct request_connection *c, struct req
     const __u32 before = tokens_now ? tokens : chunks, after = tokens_now ?: chunks_now;
     if (after > before) {
         st->last_ns = now - c->r.start_ns;
-        if (!before)
+        if (!before) {
             st->first_ns = st->last_ns;
+            st->is_first = true;
+        }
     }
     if (stream_state(c) != STREAM_IN_HEAD || st->scan.place == STREAM_PLACE_HEAD)
         return;

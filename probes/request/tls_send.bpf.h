@@ -220,6 +220,8 @@ static __always_inline void tls_take_confirmed(struct request_connection *c, __u
     }
     if (taken == TLS_HAS_ENDED)
         complete(c->number, now);
+    else
+        publish_first_token(c, now);
 }
 
 /* False: these bytes are not of a TLS connection whose text is read. */

@@ -77,6 +77,10 @@ def assert_parts_add_up(request):
     assert sum(part["ns"] for part in request["stream"]["first_parts"]) == request["stream"]["first_ns"], request
 
 
+def unattributed(parts):
+    return sum(part["ns"] for part in parts if part["kind"] == "unattributed")
+
+
 def watch_tls(agent, port):
     """An agent that has found the connections of the server's process, by its first replies."""
     watching = watch(agent)
@@ -116,6 +120,22 @@ def test_tokens_over_tls_are_those_of_the_log(sonde, run, agent, tmp_path, certi
     watching = watch_tls(agent, server.port)
     ask_at_once(server.port, [chat() for _ in range(STREAMS)], tls=True)
     assert_tokens_are_logged(sonde, watching, server, log)
+
+
+def test_first_token_is_explained_while_the_stream_goes_on(sonde, run, agent, tmp_path):
+    """Its tokens follow each other without a pause. The record of the end has the components of the first one."""
+    server, _ = start_model_server(run, tmp_path)
+    watching = agent(*NO_BUDGET)
+    stream = threading.Thread(target=ask, args=(server.port, chat(400)))
+    stream.start()
+    early = wait_for(lambda: [r for r in why(sonde, watching) if r["pid"] == server.pid and r.get("stream", {}).get("tokens")], what="the first token")[0]
+    assert stream.is_alive() and early["duration_ns"] < 1_000_000_000, early
+    assert_parts_add_up(early)
+    stream.join()
+    late, = streams_of(sonde, watching, server, 1).values()
+    assert late["stream"]["tokens"] == 400 and late["stream"]["first_ns"] == early["stream"]["first_ns"], (early, late)
+    assert_parts_add_up(late)
+    assert unattributed(late["stream"]["first_parts"]) <= unattributed(early["stream"]["first_parts"]), (early, late)
 
 
 def test_usage_and_chunks(sonde, run, agent, tmp_path):

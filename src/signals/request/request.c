@@ -6,6 +6,7 @@
 #include "resolve/process/process_go.h"
 #include "resolve/process/processes.h"
 #include "signals/recent_waits.h"
+#include "signals/request/first_tokens.h"
 #include "signals/request/generation_metrics.h"
 #include "signals/request/request_callers.h"
 #include "signals/request/request_metrics.h"
@@ -34,6 +35,7 @@ struct request_signal {
     void *source;                         /* NULL: a replay */
     struct served_ports served;
     struct request_callers callers;
+    struct first_tokens first_tokens;
     /* Records of the batch, valid until the turn ends. */
     const struct request_stream_record *streams[PENDING_MAX]; /* the latest with this remainder of its ID */
     struct request_path pending[PENDING_MAX];
@@ -153,6 +155,8 @@ static void diagnose_pending(struct request_signal *q)
         int r = diagnose_request(pending->record, &pending->segments, pending->no_path, &names, &request);
         if (r == 0 && pending->stream)
             (void)diagnose_stream(pending->stream, &pending->segments, &request); /* on failure: without its tokens */
+        if (r == 0)
+            first_tokens_keep(&q->first_tokens, request);
         if (r == 0)
             make_span(q, request);
         if (r == 0 && q->metrics)
