@@ -64,6 +64,22 @@ static __always_inline void tls_drop_text(struct tls_stream *s)
 
 /* ---- what a call has read or written ---- */
 
+#define TLS_LINE_PIECE 32
+
+/* Keeps the first bytes of what was read: in pieces, none of which the verifier sees reach beyond the line. */
+static __always_inline void tls_keep_line(struct tls_stream *s, __u64 text, __u64 bytes)
+{
+    for (int i = 0; i < REQUEST_LINE_BYTES / TLS_LINE_PIECE; i++) {
+        const __u64 at = at_most(s->line_bytes, REQUEST_LINE_BYTES - TLS_LINE_PIECE),
+                    n = at_most(bytes, TLS_LINE_PIECE);
+        if (!n || at != s->line_bytes || bpf_probe_read_user(&s->line[at], n, (const void *)text) < 0)
+            break;
+        s->line_bytes = at + n;
+        text += n;
+        bytes -= n;
+    }
+}
+
 static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64 id, __u64 text, __u64 bytes)
 {
     if (s->bytes_in && is_reply(s->head, s->head_bytes)) /* and it was replied to */
@@ -76,10 +92,7 @@ static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64
     }
     s->next_arrival_ns = 0;
     s->bytes_in += bytes;
-    const __u64 at = at_most(s->line_bytes, REQUEST_LINE_BYTES),
-                more = at_most(bytes, at_most(REQUEST_LINE_BYTES - at, REQUEST_LINE_BYTES));
-    if (more && bpf_probe_read_user(&s->line[at], more, (const void *)text) == 0)
-        s->line_bytes = at + more;
+    tls_keep_line(s, text, bytes);
     tls_text_read(s, ssl, text, bytes);
 }
 

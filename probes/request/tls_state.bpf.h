@@ -71,13 +71,12 @@ struct tls_stream {
     __u32 written;                           /* and written into a memory BIO */
     __u16 read_copied, written_copied;       /* bytes of that which tls_text.bpf.h has a copy of */
     __u8 line_bytes, head_bytes;
-    bool is_api;                     /* the latest request is one of OpenAI's API */
-    bool text_is_sent;               /* of a write that did not finish: it will be tried again */
-    bool is_noted;                   /* its process is among tls_buffered */
-    bool is_freed;                   /* the object is gone; its last request waits for the end of the connection */
-    char head[12];                   /* the first bytes written, */
-    char line[REQUEST_LINE_BYTES];   /* and the first bytes read, */
-    char beyond[REQUEST_LINE_BYTES]; /* which ends before this; but the verifier does not see that */
+    bool is_api;                   /* the latest request is one of OpenAI's API */
+    bool text_is_sent;             /* of a write that did not finish: it will be tried again */
+    bool is_noted;                 /* its process is among tls_buffered */
+    bool is_freed;                 /* the object is gone; its last request waits for the end of the connection */
+    char head[12];                 /* the first bytes written, */
+    char line[REQUEST_LINE_BYTES]; /* and the first bytes read */
 };
 
 struct {

@@ -7,9 +7,9 @@
 #include "probes/request/request_stream.bpf.h"
 #include "probes/request/tls_state.bpf.h"
 
-#define TLS_TEXT_BYTES 8192
+#define TLS_TEXT_BYTES 4096
 #define TLS_TEXT_PIECE 1024
-#define TLS_TEXTS_MAX  128
+#define TLS_TEXTS_MAX  64
 
 struct tls_text_name {
     struct tls_stream_name stream;

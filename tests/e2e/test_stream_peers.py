@@ -25,7 +25,7 @@ def started(running):
 def assert_tokens(sonde, watching, server, tls=False, count=10):
     """`count`: streams that the agent sees, ten of them of the server."""
     ask_at_once(server.port, [chat(TOKENS) for _ in range(10)], tls)
-    for request in streams_of(sonde, watching, server, count, 10).values():
+    for request in streams_of(sonde, watching, server, count, 1 if tls else 10).values():
         stream = request["stream"]
         assert (stream["unit"], stream["count"], stream["is_late"], stream["is_incomplete"]) == ("token", TOKENS, False, False), request
         assert (request["tls"] if tls else "tls" not in request) and request["model"] == "meta/llama-3.1-8b", request
