@@ -121,6 +121,12 @@ static const char *constant_sentence(const struct request *r, char out[REQUEST_S
     return out;
 }
 
+/* The request is an example of a route without slow ones, and what the others take their time for is not known. */
+static bool is_only_example(const struct request *r)
+{
+    return r->usual.requests && !r->usual.explained && !request_is_slow(r->duration_ns, &r->usual);
+}
+
 const char *request_cause_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
     if (r->constant.is_upstream || r->constant.part)
@@ -136,10 +142,11 @@ const char *request_cause_sentence(const struct request *r, char out[REQUEST_SEN
         return out;
     }
     const enum request_part_kind kind = top_kind(r);
+    const char *start = status[0] ? ", slow: " : is_only_example(r) ? "in one request, " : "";
     request_cause_place(r, kind, place);
     find_evidence(r, kind, place);
-    snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s%s%s", status, status[0] ? ", slow: " : "", activity(kind, place),
-             separator(kind, place), place);
+    snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s%s%s", status, start, activity(kind, place), separator(kind, place),
+             place);
     return out;
 }
 

@@ -166,6 +166,18 @@ static void expect_cause(const struct request *r, const char *expected)
     assert_string_equal(request_cause_sentence(r, sentence), expected);
 }
 
+static void test_one_request_does_not_speak_for_its_route(void **state)
+{
+    (void)state;
+    struct request r = make_request();
+    r.usual = (struct request_usual){.requests = 50, .p50_ns = 200 * MS};
+    expect_cause(&r, "in one request, on a CPU");
+    r.usual.explained = 25;
+    expect_cause(&r, "on a CPU");
+    r.usual = (struct request_usual){.requests = 50, .p50_ns = 20 * MS};
+    expect_cause(&r, "on a CPU"); /* it is slow: an abnormal request */
+}
+
 /* The largest component of the example is not what its group has in common. */
 static void test_constant_cause_of_a_group(void **state)
 {
@@ -235,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constant_cause_of_a_group),
+        cmocka_unit_test(test_one_request_does_not_speak_for_its_route),
         cmocka_unit_test(test_cause_of_a_group),
         cmocka_unit_test(test_most_time_without_knowledge),
         cmocka_unit_test(test_failure),
