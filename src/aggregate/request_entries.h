@@ -16,6 +16,7 @@ struct request_entry {
     uint8_t kind;        /* enum request_part_kind that explains it, when it was added */
     bool is_explained;   /* its components are known */
     bool is_over_budget; /* request.is_over_budget */
+    uint32_t first_us;   /* until the first token of a stream; 0: none */
     uint32_t kind_us[REQUEST_PART_COUNT];
 };
 
@@ -31,6 +32,12 @@ struct request_ring {
 void request_ring_add(struct request_ring *ring, const struct request_entry *e, size_t max);
 /* NULL: none has this ID, or it is 0. */
 struct request_entry *request_ring_find(const struct request_ring *ring, uint64_t id);
+
+static inline uint32_t request_entry_us(uint64_t ns)
+{
+    const uint64_t us = (ns + 500) / 1000;
+    return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+}
 
 static inline bool request_entry_is_failed(const struct request_entry *e)
 {

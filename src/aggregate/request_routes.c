@@ -143,10 +143,9 @@ static struct request_entry make_entry(const struct request *r)
                               .is_notable = r->is_notable || !r->weight,
                               .is_over_budget = r->is_over_budget};
     e.is_explained = r->segment_count || request_kind_ns(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10;
-    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
-        uint64_t us = (request_kind_ns(r, (enum request_part_kind)kind) + 500) / 1000;
-        e.kind_us[kind] = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
-    }
+    e.first_us = request_entry_us(r->stream.first_ns);
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        e.kind_us[kind] = request_entry_us(request_kind_ns(r, (enum request_part_kind)kind));
     return e;
 }
 
@@ -277,6 +276,18 @@ static size_t select_kind(const struct selection *s, int kind, struct value *val
     return count;
 }
 
+static uint64_t median_first_ns(const struct selection *s, struct value *values)
+{
+    uint64_t p50_ns = 0, p99_ns;
+    size_t count = 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->entries[i]->first_us)
+            values[count++] = (struct value){s->entries[i]->first_us * 1000ull, weight_of(s->entries[i])};
+    if (count && effective_size(values, count) >= REQUEST_MEDIAN_MIN)
+        put_percentiles(values, count, &p50_ns, &p99_ns);
+    return p50_ns;
+}
+
 /* `min`: of fewer, nothing is said. */
 static struct request_usual summarize(const struct selection *s, double min)
 {
@@ -289,6 +300,7 @@ static struct request_usual summarize(const struct selection *s, double min)
         return usual;
     usual.requests = (uint32_t)s->count;
     put_percentiles(values, s->count, &usual.p50_ns, &usual.p99_ns);
+    usual.first_p50_ns = median_first_ns(s, values);
     for (int kind = 0; kind < REQUEST_PART_COUNT; kind++) {
         bool has_any;
         const size_t explained = select_kind(s, kind, values, &has_any);

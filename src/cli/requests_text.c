@@ -89,7 +89,14 @@ static bool has_median(const struct request_route *r)
     return r->usual.known >= REQUEST_MEDIAN_MIN;
 }
 
-static void put_route(const struct request_route *r, struct buf *out)
+/* Until the first token; for streams only. */
+static void put_first(const struct request_route *r, struct buf *out)
+{
+    char first[40];
+    buf_printf(out, " %10s", duration_or_dash(r->usual.first_p50_ns, r->is_estimate, first, sizeof(first)));
+}
+
+static void put_route(const struct request_route *r, bool has_streams, struct buf *out)
 {
     char rate[32], failed[32], p50[40], p99[40], lost[40], all[40];
     snprintf(rate, sizeof(rate), "%s%.2f", r->is_estimate ? "~" : "",
@@ -99,12 +106,14 @@ static void put_route(const struct request_route *r, struct buf *out)
     table_cell_put(out, r->method, 0);
     buf_puts(out, r->method[0] ? " " : "");
     table_cell_put(out, r->route, 40 - (int)(out->size - before));
-    buf_printf(out, " %-8s %10s %10s %10s %10s %10s %9s %8u  ", request_protocol_name(r->protocol),
+    buf_printf(out, " %-8s %10s %10s %10s %10s %10s", request_protocol_name(r->protocol),
                request_route_has_usual(r) ? duration_or_zero(r->lost_ns, r->lost_is_estimate, lost, sizeof(lost)) : "-",
                duration_or_zero(r->time_ns, r->is_estimate, all, sizeof(all)), r->sampled ? rate : "-",
                duration_or_dash(has_median(r) ? r->usual.p50_ns : 0, r->is_estimate, p50, sizeof(p50)),
-               duration_or_dash(r->usual.p99_ns, r->is_estimate, p99, sizeof(p99)),
-               failed_text(r, failed, sizeof(failed)), r->usual.known);
+               duration_or_dash(r->usual.p99_ns, r->is_estimate, p99, sizeof(p99)));
+    if (has_streams)
+        put_first(r, out);
+    buf_printf(out, " %9s %8u  ", failed_text(r, failed, sizeof(failed)), r->usual.known);
     put_cause(r, out);
     buf_putc(out, '\n');
 }
@@ -161,14 +170,20 @@ static void put_signs(const struct request_route *routes, size_t count, struct b
 void requests_text_put_routes(const struct request_route *routes, size_t count, uint64_t last_ns, struct buf *out)
 {
     char last[32];
+    bool has_streams = false;
+    for (size_t i = 0; i < count; i++)
+        has_streams |= routes[i].usual.first_p50_ns > 0;
     buf_printf(
         out,
         "Requests of the last %s by route, most time lost first. LOST: how much longer slow requests took than the median of the last 5 minutes.\n",
         units_format_duration(last_ns, last, sizeof(last)));
-    buf_printf(out, "%-20s %-40s %-8s %10s %10s %10s %10s %10s %9s %8s  %s\n", "SERVICE", "ROUTE", "PROTOCOL", "LOST",
-               "TIME", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE");
+    buf_printf(out, "%-20s %-40s %-8s %10s %10s %10s %10s %10s", "SERVICE", "ROUTE", "PROTOCOL", "LOST", "TIME",
+               "RATE/S", "P50", "P99");
+    if (has_streams)
+        buf_printf(out, " %10s", "TTFT");
+    buf_printf(out, " %9s %8s  %s\n", "FAILED", "SAMPLE", "TOP CAUSE");
     for (size_t i = 0; i < count; i++)
-        put_route(&routes[i], out);
+        put_route(&routes[i], has_streams, out);
     put_signs(routes, count, out);
 }
 

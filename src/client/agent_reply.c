@@ -115,6 +115,7 @@ static struct request_usual decode_usual(const json_t *object)
     struct request_usual usual = {.requests = (uint32_t)json_number(object, "requests"),
                                   .p50_ns = json_number(object, "p50_ns"),
                                   .p99_ns = json_number(object, "p99_ns"),
+                                  .first_p50_ns = json_number(object, "first_p50_ns"),
                                   .explained = (uint32_t)json_number(object, "explained"),
                                   .known = (uint32_t)json_number(object, "known")};
     size_t i;

@@ -15,6 +15,8 @@ void request_usual_json_put(const struct request_usual *usual, struct buf *out)
     const char *comma = "";
     buf_printf(out, "{\"requests\":%" PRIu32 ",", usual->requests);
     put_percentiles(usual->p50_ns, usual->p99_ns, out);
+    if (usual->first_p50_ns)
+        buf_printf(out, ",\"first_p50_ns\":%" PRIu64, usual->first_p50_ns);
     buf_printf(out, ",\"known\":%" PRIu32 ",\"explained\":%" PRIu32 ",\"parts\":[", usual->known, usual->explained);
     for (int kind = 0; usual->explained && kind < REQUEST_PART_COUNT; kind++) {
         if (!usual->part_p50_ns[kind] && !usual->part_p99_ns[kind])

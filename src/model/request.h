@@ -113,6 +113,7 @@ struct request_segment {
 struct request_usual {
     uint32_t requests;       /* that the durations rest on; 0: too few, and nothing is known */
     uint64_t p50_ns, p99_ns; /* p99_ns, also of the components: 0 where there are too few for it */
+    uint64_t first_p50_ns;   /* until the first token; 0: fewer than REQUEST_MEDIAN_MIN of them are streams with one */
     uint32_t explained;      /* requests that the components rest on; 0: too few */
     uint32_t known;          /* sampled requests, weighted; REQUEST_USUAL_MIN are needed for `requests` */
     uint64_t part_p50_ns[REQUEST_PART_COUNT], part_p99_ns[REQUEST_PART_COUNT];

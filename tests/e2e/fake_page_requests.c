@@ -191,6 +191,7 @@ static const struct request_route synthetic_routes[] = {
                .known = 240,
                .p50_ns = 12 * MS,
                .p99_ns = 80 * MS,
+               .first_p50_ns = 9 * MS,
                .explained = 200,
                .part_p50_ns = {[REQUEST_PART_CPU] = 10 * MS, [REQUEST_PART_LOCK] = 1 * MS},
                .part_p99_ns = {[REQUEST_PART_CPU] = 20 * MS, [REQUEST_PART_LOCK] = 70 * MS}},

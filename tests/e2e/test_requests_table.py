@@ -25,11 +25,11 @@ def test_table_of_routes(sonde, synthetic_agent):
     assert done.returncode == 0 and done.stderr == "", done
     period, heading, *rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
     assert period == ["Requests of the last 60.0 s by route, most time lost first. LOST: how much longer slow requests took than the median of the last 5 minutes."]
-    assert heading == ["SERVICE", "ROUTE", "PROTOCOL", "LOST", "TIME", "RATE/S", "P50", "P99", "FAILED", "SAMPLE", "TOP CAUSE"]
-    assert rows == [["shop :8100", "POST /cart", "http/1", "~4.10 s", "~19.0 s", "~20.00", "~12.0 ms", "~80.0 ms", "~5.0%", "240",
+    assert heading == ["SERVICE", "ROUTE", "PROTOCOL", "LOST", "TIME", "RATE/S", "P50", "P99", "TTFT", "FAILED", "SAMPLE", "TOP CAUSE"]
+    assert rows == [["shop :8100", "POST /cart", "http/1", "~4.10 s", "~19.0 s", "~20.00", "~12.0 ms", "~80.0 ms", "~9.00 ms", "~5.0%", "240",
                      "waiting for a lock held by another thread: the holder slept in checkout (shop.py:12); fails: status 503 (~60 requests)"],
-                    ["nginx.service :80", "GET /", "http/1", "0", "90.0 ms", "0.50", "3.00 ms", "-", "0.0%", "30", "always about 3.00 ms: on a CPU"],
-                    ["nginx", "GET /static/app.js", "http/1", "-", "0", "-", "-", "-", "-", "0", "-"],
+                    ["nginx.service :80", "GET /", "http/1", "0", "90.0 ms", "0.50", "3.00 ms", "-", "-", "0.0%", "30", "always about 3.00 ms: on a CPU"],
+                    ["nginx", "GET /static/app.js", "http/1", "-", "0", "-", "-", "-", "-", "-", "0", "-"],
                     ["~: estimated from a random sample of the requests"],
                     ["LOST -: the median of the last 5 minutes needs 20 sampled requests; such a route has 0, and is ranked by its TIME"],
                     ["P99 -: needs a SAMPLE of 100"],

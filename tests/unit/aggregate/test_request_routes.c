@@ -384,6 +384,22 @@ static void test_too_many_routes_become_other(void **state)
     assert_true(request_routes_bytes(r) < (512u << 10));
 }
 
+/* Of the streams only; fewer than five show nothing. */
+static void test_median_time_to_the_first_token(void **state)
+{
+    (void)state;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    for (uint64_t i = 0; i < REQUEST_MEDIAN_MIN; i++) {
+        struct request stream = make_request("/", NOW, 400 * MS, 0, 1);
+        add(r, "/", NOW, 1 * MS, 0, 1);
+        assert_int_equal(only_route(r).usual.first_p50_ns, 0);
+        stream.stream = (struct request_stream){.is_stream = true, .first_ns = (100 + i) * MS};
+        request_routes_add(r, &stream);
+    }
+    assert_int_equal(only_route(r).usual.first_p50_ns, 102 * MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_route_that_fails_shows_it_unsampled),
         cmocka_unit_test(test_time_lost_by_cause),
         cmocka_unit_test(test_route_without_slow_requests_has_a_cause),
+        cmocka_unit_test(test_median_time_to_the_first_token),
         cmocka_unit_test(test_lost_time_covers_the_whole_period),
         cmocka_unit_test(test_services_of_a_program_are_told_apart_by_port),
         cmocka_unit_test(test_old_requests_are_forgotten),
