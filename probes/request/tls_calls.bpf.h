@@ -240,6 +240,8 @@ int tls_free(struct user_registers *r)
         s->is_freed = true;
     } else if (s) {
         tls_drop_text(s);
+        tls_text_delete(&name, false);
+        tls_text_delete(&name, true);
         bpf_map_delete_elem(&tls_streams, &name);
     }
     timer_stop(REQUEST_TIMER_TLS, start_ns);

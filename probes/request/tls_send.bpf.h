@@ -67,6 +67,8 @@ __noinline int tls_take_request(__u64 number, __u64 how)
     if (c->active && !c->replied) {
         take_more(c, &text, bytes);
         stream_take_more(c, copied ? tls_text_address(k, false) : 0, copied, true);
+        if (copied)
+            tls_text_delete(&k->stream, false);
         return 0;
     }
     const int match = take_line(c, &text);
@@ -80,6 +82,8 @@ __noinline int tls_take_request(__u64 number, __u64 how)
     c->shared = true; /* what the thread did since then is not known here */
     c->r.bytes_in = bytes;
     stream_take_request(c, copied ? tls_text_address(k, false) : 0, copied, true);
+    if (copied)
+        tls_text_delete(&k->stream, false);
     return 0;
 }
 
@@ -135,6 +139,8 @@ __noinline int tls_take_stream(__u64 number, __u64 how, __u64 now)
     } else if (tls_buffered_is_sent(s, how) && s->written) {
         const __u64 copied = s->written_copied, at = copied ? tls_text_address(k, true) : 0;
         stream_take_send(c, at, (__u64)STREAM_COPY << 32 | (at ? copied : 0), s->written, now);
+        if (copied)
+            tls_text_delete(&k->stream, true);
     }
     return 0;
 }

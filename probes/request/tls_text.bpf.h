@@ -21,8 +21,8 @@ struct tls_text {
     char bytes[TLS_TEXT_BYTES + TLS_TEXT_PIECE]; /* pieces begin before TLS_TEXT_BYTES */
 };
 
-/* The copy of an object that is used no more gives way. If it is still needed, the model of its request is not known,
- * or its tokens are counted as not read. */
+/* A copy is deleted when it was read. Where there are too many, the one that was used least gives way: the model of its
+ * request is then not known, or its tokens are counted as not read. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, TLS_TEXTS_MAX);
@@ -90,4 +90,11 @@ static __always_inline __u64 tls_text_address(const struct tls_socket *k, bool i
     const struct tls_text_name name = {.stream = k->stream, .is_written = is_written};
     const struct tls_text *t = bpf_map_lookup_elem(&tls_texts, &name);
     return t ? number_of(t->bytes) : 0;
+}
+
+/* The copy is not kept: it was read, or its object is gone. */
+static __always_inline void tls_text_delete(const struct tls_stream_name *stream, bool is_written)
+{
+    const struct tls_text_name name = {.stream = *stream, .is_written = is_written};
+    bpf_map_delete_elem(&tls_texts, &name);
 }

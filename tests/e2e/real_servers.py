@@ -1,5 +1,6 @@
 """Real servers: Debian's nginx, and Python's http.server with pre-forked workers or a thread per connection. The request path selects what a
 request waits for. Also the C server of the BPF tests, and what `sonde why` reports about all of them."""
+import functools
 import http.client
 import json
 import os
@@ -32,9 +33,10 @@ class Reply:
         self.took_ns, self.queued_ns = int(response.getheader("X-Took-Ns", 0)), int(response.getheader("X-Queued-Ns", 0))
 
 
-def get(port, target, **headers):
-    """One request on a connection of its own."""
-    connection, stolen = http.client.HTTPConnection("127.0.0.1", port, timeout=60), stolen_ns()
+def get(port, target, tls=None, **headers):
+    """One request on a connection of its own. `tls`: over TLS, with this context."""
+    kind = functools.partial(http.client.HTTPSConnection, context=tls) if tls else http.client.HTTPConnection
+    connection, stolen = kind("127.0.0.1", port, timeout=60), stolen_ns()
     try:
         connection.request("GET", target, headers={"Connection": "close", **headers})
         return Reply(connection.getresponse(), stolen)
