@@ -42,16 +42,32 @@ enum http2_direction { HTTP2_RECEIVED, HTTP2_SENT };
 enum http2_record_kind {
     HTTP2_RECORD_OPENED = 1, /* struct http2_opened */
     HTTP2_RECORD_FRAMES,     /* struct http2_frames */
-    HTTP2_RECORD_CLOSED,     /* struct http2_closed */
+    HTTP2_RECORD_CLOSED,     /* struct http2_event */
+    HTTP2_RECORD_BOUND,      /* struct http2_bound */
+    HTTP2_RECORD_SENT,       /* struct http2_event: what was written before, with is_unsent */
 };
+
+/* In each record, `connection` is its name: the socket's. If it is over TLS, it is the name of an object of the
+ * program's TLS library, with the highest bit: its socket may not be known yet (HTTP2_RECORD_BOUND). */
+#define HTTP2_OVER_TLS (1ULL << 63)
 
 /* The server accepted a connection, or one was found in its middle. */
 struct http2_opened {
     __u32 kind;
-    __u32 number;            /* place of the connection, from 1 */
+    __u32 is_from_start; /* it began with its preface; 0: it was found in its middle */
+    __u64 connection;
     __u64 process;           /* request_process_name */
-    __u64 is_from_start;     /* it began with its preface; 0: it was found in its middle */
-    struct request_record r; /* what all its requests have in common */
+    struct request_record r; /* what all its requests have in common; over TLS, that follows (struct http2_bound) */
+};
+
+/* The socket of a connection over TLS is known, or is another one. */
+struct http2_bound {
+    __u32 kind;
+    __u32 reserved;
+    __u64 connection;
+    __u64 process;
+    __u64 arrival_ns[2], received_ns[2]; /* of the last two receives on it; the latest first */
+    struct request_record r;
 };
 
 /* Frames that one system call received or sent. They follow each other in `frames` as on the wire, without those that
@@ -61,23 +77,23 @@ struct http2_opened {
 
 struct http2_frames {
     __u32 kind;
-    __u32 number;
-    __u64 socket;
-    __u64 time_ns;
-    __u64 arrival_ns; /* of the first byte that was received; 0: not known */
-    __u32 pid, tid;
     __u16 bytes; /* of frames */
     __u8 direction;
     __u8 is_after_gap; /* bytes were missed before this record, which begins with a frame */
-    __u32 reserved;
+    __u64 connection;
+    __u64 time_ns;
+    __u64 arrival_ns; /* of the first byte that was received; 0: not known */
+    __u32 pid, tid;
+    __u8 is_unsent; /* they are in memory of the program; HTTP2_RECORD_SENT follows when they are sent */
+    __u8 reserved[7];
     __u8 frames[HTTP2_FRAMES_BYTES];
 };
 #define HTTP2_FRAMES_HEAD __builtin_offsetof(struct http2_frames, frames)
 
-struct http2_closed {
+struct http2_event {
     __u32 kind;
-    __u32 number;
-    __u64 socket;
+    __u32 reserved;
+    __u64 connection;
     __u64 time_ns;
 };
 

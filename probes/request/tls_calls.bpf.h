@@ -6,6 +6,7 @@
 #include "probes/common/preemption.bpf.h"
 #include "probes/common/run_timer.bpf.h"
 #include "probes/request/request_http.bpf.h"
+#include "probes/request/tls_http2.bpf.h"
 #include "probes/request/tls_records.bpf.h"
 #include "probes/request/tls_state.bpf.h"
 #include "probes/request/tls_text.bpf.h"
@@ -80,8 +81,13 @@ static __always_inline void tls_keep_line(struct tls_stream *s, __u64 text, __u6
     }
 }
 
-static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64 id, __u64 text, __u64 bytes)
+static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64 id, __u64 text, __u64 bytes,
+                                          bool in_loop)
 {
+    if (s->http2.id) {
+        tls_http2_received(s, text, bytes, in_loop);
+        return;
+    }
     if (s->bytes_in && is_reply(s->head, s->head_bytes)) /* and it was replied to */
         tls_drop_text(s);
     if (!s->bytes_in) {
@@ -93,7 +99,21 @@ static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64
     s->next_arrival_ns = 0;
     s->bytes_in += bytes;
     tls_keep_line(s, text, bytes);
-    tls_text_read(s, ssl, text, bytes);
+    const bool is_from_start = bytes >= 8 && s->bytes_in == bytes && *(const __u64 *)s->line == HTTP2_PREFACE;
+    if (is_from_start || s->has_frames)
+        tls_http2_open(s, ssl, is_from_start);
+    if (s->http2.id)
+        tls_http2_received(s, text, bytes, in_loop);
+    else
+        tls_text_read(s, ssl, text, bytes);
+}
+
+static __always_inline void tls_note_buffered(struct tls_stream *s, __u32 pid)
+{
+    const __u8 one = 1;
+    if (!s->is_noted)
+        bpf_map_update_elem(&tls_buffered, &pid, &one, BPF_NOEXIST);
+    s->is_noted = true;
 }
 
 static __always_inline void tls_take_written(struct tls_stream *s, __u64 ssl, __u32 pid, __u64 text, __u64 bytes)
@@ -109,11 +129,8 @@ static __always_inline void tls_take_written(struct tls_stream *s, __u64 ssl, __
             break;
         s->head_bytes = at + 1;
     }
-    if (s->is_noted || !is_reply(s->head, s->head_bytes))
-        return;
-    const __u8 one = 1;
-    s->is_noted = true;
-    bpf_map_update_elem(&tls_buffered, &pid, &one, BPF_NOEXIST);
+    if (is_reply(s->head, s->head_bytes))
+        tls_note_buffered(s, pid);
 }
 
 static __always_inline void tls_begin_call(const struct user_registers *r, bool is_write, bool has_size_at)
@@ -147,7 +164,7 @@ static __always_inline __u64 tls_call_bytes(const struct tls_call *t, __s32 resu
     return bytes <= t->size ? bytes : 0;
 }
 
-static __always_inline void tls_end_call(const struct user_registers *r)
+static __always_inline void tls_end_call(const struct user_registers *r, bool in_loop)
 {
     const __u64 id = bpf_get_current_pid_tgid();
     struct tls_call *t = tls_call_current(id);
@@ -156,19 +173,24 @@ static __always_inline void tls_end_call(const struct user_registers *r)
     const __u64 ssl = t->ssl, bytes = tls_call_bytes(t, TLS_RESULT(r));
     const bool is_sent = t->is_write && t->sends;
     t->ssl = 0;
-    if (is_sent ? bytes && !t->is_repeated : !bytes) /* the object's state does not change */
+    if (is_sent && !t->is_http2 ? bytes && !t->is_repeated : !bytes) /* the object's state does not change */
         return;
     struct tls_stream *s = tls_stream_make(ssl);
     if (!s) {
         lose(REQUEST_LOSS_MAP_FULL);
         return;
     }
-    if (is_sent)
+    if (!t->is_write) {
+        tls_take_read(s, ssl, id, t->text, bytes, in_loop);
+    } else if (s->http2.id && bytes) {
+        tls_http2_written(s, t->text, bytes, !is_sent, in_loop);
+        if (!is_sent)
+            tls_note_buffered(s, id >> 32);
+    } else if (is_sent) {
         s->text_is_sent = !bytes;
-    else if (t->is_write)
+    } else {
         tls_take_written(s, ssl, id >> 32, t->text, bytes);
-    else
-        tls_take_read(s, ssl, id, t->text, bytes);
+    }
 }
 
 /* ---- programs ---- */
@@ -217,12 +239,25 @@ int tls_write_ex(struct user_registers *r)
     return 0;
 }
 
+/* Programs that walk through HTTP/2 are there twice: in a loop of the kernel's (5.17 and later), which is possible
+ * while preemption is disabled, and by calls of a global function. */
 SEC("uretprobe")
 int tls_return(struct user_registers *r)
 {
     preemption_disable();
     const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
-    tls_end_call(r);
+    tls_end_call(r, true);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
+    preemption_enable();
+    return 0;
+}
+
+SEC("uretprobe")
+int tls_return_by_calls(struct user_registers *r)
+{
+    preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
+    tls_end_call(r, false);
     timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
@@ -242,6 +277,7 @@ int tls_free(struct user_registers *r)
         tls_drop_text(s);
         tls_text_delete(&name, false);
         tls_text_delete(&name, true);
+        tls_http2_close(s);
         bpf_map_delete_elem(&tls_streams, &name);
     }
     timer_stop(REQUEST_TIMER_TLS, start_ns);
@@ -298,8 +334,10 @@ static __always_inline void tls_begin_go(const struct user_registers *r, bool is
     if (!tls_is_process(pid))
         __sync_fetch_and_or(&tls_processes[pid % TLS_PID_BITS / 64], 1ULL << (pid % 64));
     struct tls_stream *s = is_write ? tls_stream_make(call.ssl) : NULL;
-    if (s)
+    if (s) {
         s->produced += call.size;
+        tls_http2_begin_go_write(s);
+    }
 }
 
 SEC("uprobe")
@@ -326,7 +364,7 @@ int tls_go_write(struct user_registers *r)
 
 /* Plaintext is copied to the caller of Read, whose call ends with that. A connection's address may be another one's
  * next: text that no socket has taken is then not followed by a request. */
-static __always_inline void tls_take_go_text(const struct user_registers *r)
+static __always_inline void tls_take_go_text(const struct user_registers *r, bool in_loop)
 {
     struct tls_call *t = tls_call_of_goroutine(TLS_GO(r, r14));
     struct tls_stream *s = t && !t->is_write ? tls_stream_make(t->ssl) : NULL;
@@ -335,10 +373,13 @@ static __always_inline void tls_take_go_text(const struct user_registers *r)
         return;
     const __u64 ssl = t->ssl;
     t->ssl = 0;
-    if (s->bytes_in && !s->socket && TLS_GO(r, cx) >= sizeof(head) &&
-        bpf_probe_read_user(&head, sizeof(head), (const void *)TLS_GO(r, bx)) == 0 && is_usual_head(head))
+    if ((s->http2.id || (s->bytes_in && !s->socket)) && TLS_GO(r, cx) >= sizeof(head) &&
+        bpf_probe_read_user(&head, sizeof(head), (const void *)TLS_GO(r, bx)) == 0 &&
+        (head == HTTP2_PREFACE || is_usual_head(head))) {
         tls_drop_text(s);
-    tls_take_read(s, ssl, bpf_get_current_pid_tgid(), TLS_GO(r, bx), at_most(TLS_GO(r, cx), 0x7fffffff));
+        tls_http2_close(s);
+    }
+    tls_take_read(s, ssl, bpf_get_current_pid_tgid(), TLS_GO(r, bx), at_most(TLS_GO(r, cx), 0x7fffffff), in_loop);
 }
 
 SEC("uprobe")
@@ -346,7 +387,18 @@ int tls_go_text(struct user_registers *r)
 {
     preemption_disable();
     const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
-    tls_take_go_text(r);
+    tls_take_go_text(r, true);
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
+    preemption_enable();
+    return 0;
+}
+
+SEC("uprobe")
+int tls_go_text_by_calls(struct user_registers *r)
+{
+    preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
+    tls_take_go_text(r, false);
     timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;

@@ -27,14 +27,14 @@ static __always_inline void tls_find_arrival(const struct tls_socket *k, struct 
 /* With the address of an object, which is in user space. */
 #define TLS_OBJECT_NESTED (1ULL << 63)
 
-enum { TLS_IS_TEXT = 1, TLS_IS_NEXT, TLS_HAS_ENDED, TLS_IS_PIPELINED };
+enum { TLS_IS_TEXT = 1, TLS_IS_NEXT, TLS_IS_FRAMES, TLS_HAS_ENDED, TLS_IS_PIPELINED };
 
 /* The functions from here on are global, and the programs call them one after another: so the stack sizes do not add
  * up. They find everything by the connection's number. */
 
 /* The socket has sent `bytes`, and the object `ssl` has written the record that they begin with; 0: not known. Returns
- * whether they are the object's text, and a request was read before it: then the connection's last one is to be
- * published. */
+ * whether they are the object's text; and whether that is HTTP/2, or a request was read before it: then the
+ * connection's last one is to be published. */
 __noinline int tls_confirm(__u64 number, __u64 ssl, __u64 bytes)
 {
     struct request_connection *c = reads_tls ? connection_find(number) : NULL;
@@ -44,7 +44,9 @@ __noinline int tls_confirm(__u64 number, __u64 ssl, __u64 bytes)
     struct tls_stream *s = ssl ? tls_stream_bind(c, k, ssl) : tls_stream_of(k);
     if (!s || s->socket != c->r.socket || (!ssl && s->sent >= s->produced))
         return 0;
-    const int confirmed = ssl && s->bytes_in && c->active && c->replied ? TLS_IS_NEXT : TLS_IS_TEXT;
+    const int confirmed = s->http2.id                                     ? TLS_IS_FRAMES
+                          : ssl && s->bytes_in && c->active && c->replied ? TLS_IS_NEXT
+                                                                          : TLS_IS_TEXT;
     s->sent += bytes;
     if (s->sent > s->produced)
         s->sent = s->produced;
@@ -74,6 +76,7 @@ __noinline int tls_take_request(__u64 number, __u64 how)
     const int match = take_line(c, &text);
     if (match == METHOD_NONE) {
         k->is_other = true;
+        s->has_frames = !c->process && tls_http2_has_frames(s, text.size, bytes);
         return 0;
     }
     tls_find_arrival(k, s);
@@ -172,6 +175,54 @@ __noinline int tls_take_reply(__u64 number, __u64 how, __u64 now)
     return has_ended ? TLS_HAS_ENDED : 0;
 }
 
+/* The socket of an object whose text is HTTP/2 is known. */
+static __always_inline void tls_http2_bind(struct request_connection *c, const struct tls_socket *k,
+                                           struct tls_stream *s)
+{
+    struct http2_bound *b = bpf_ringbuf_reserve(&http2_ring, sizeof(*b), 0);
+    if (!b) {
+        lose(REQUEST_LOSS_RING_FULL);
+        return;
+    }
+    http2_begin(c, bpf_get_current_pid_tgid());
+    c->r.id = s->http2.id;
+    s->http2.socket = c->r.socket;
+    b->kind = HTTP2_RECORD_BOUND;
+    b->reserved = 0;
+    b->connection = s->http2.id;
+    b->process = c->process;
+    __builtin_memcpy(b->arrival_ns, k->arrival_ns, sizeof(b->arrival_ns));
+    __builtin_memcpy(b->received_ns, k->received_ns, sizeof(b->received_ns));
+    __builtin_memcpy(&b->r, &c->r, sizeof(b->r));
+    bpf_ringbuf_submit(b, http2_wakeup());
+}
+
+/* What the connection's object has written is frames, which it has sent, or sends. */
+__noinline int tls_http2_sent(__u64 number, __u64 how, __u64 now)
+{
+    struct request_connection *c = reads_tls ? connection_find(number) : NULL;
+    struct tls_socket *k = c ? tls_socket_of(c) : NULL;
+    struct tls_stream *s = k ? tls_stream_of(k) : NULL;
+    if (!s)
+        return 0;
+    if (s->http2.socket != c->r.socket)
+        tls_http2_bind(c, k, s);
+    if (s->http2.is_unsent && tls_buffered_is_sent(s, how)) {
+        tls_http2_event(s, HTTP2_RECORD_SENT, now);
+        s->http2.is_unsent = false;
+    }
+    struct tls_call *t = how & TLS_NESTED ? tls_call_of_syscall(bpf_get_current_pid_tgid()) : NULL;
+    if (!t)
+        return 0;
+    t->is_http2 = true;
+    if (t->sends++ || !t->is_go)
+        return 0;
+    const struct tls_http2_text text = {
+        .at = t->text, .time_ns = now, .bytes = at_most(t->size, 0x7fffffff), .direction = HTTP2_SENT};
+    s->http2.is_untaken = false;
+    return tls_http2_walk_by_calls(s, &text);
+}
+
 /* The object that wrote a record that begins in these bytes, of the first few; 0: not known. */
 static __always_inline __u64 tls_object_of_records(const void *at, __u32 left)
 {
@@ -214,6 +265,10 @@ static __always_inline void tls_take_confirmed(struct request_connection *c, __u
 {
     if (!confirmed)
         return;
+    if (confirmed == TLS_IS_FRAMES) {
+        tls_http2_sent(c->number, how, now);
+        return;
+    }
     if (confirmed == TLS_IS_NEXT)
         publish_last(c, now);
     if (how & (TLS_NESTED | TLS_BEGINS_RECORD)) /* else more of a record that has begun */
@@ -274,5 +329,7 @@ static __always_inline void tls_end(struct request_connection *c, struct sock *s
             publish_last(c, now);
         tls_take_request(c->number, c->fd);
     }
+    if (s->http2.id && !c->is_http2) /* else http2_close reports it */
+        tls_http2_event(s, HTTP2_RECORD_CLOSED, now);
     s->socket = 0;
 }

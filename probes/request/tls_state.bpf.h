@@ -5,6 +5,7 @@
  * the text a request on that socket, or its reply. */
 #pragma once
 
+#include "probes/request/http2_walk.bpf.h"
 #include "probes/request/request_calls.bpf.h"
 
 #define TLS_STREAMS_MAX    2048
@@ -30,6 +31,7 @@ struct tls_call {
     bool is_write;
     bool is_repeated; /* an earlier try of the same write has sent the text */
     bool is_go;       /* of a goroutine: its end is not seen */
+    bool is_http2;    /* its text is frames, as far as a send has shown */
 };
 
 struct {
@@ -57,8 +59,18 @@ struct tls_stream_name {
     __u64 ssl, process; /* the object's address; the name of the process (request_process_name) */
 };
 
+/* The text of an object that is HTTP/2 (tls_http2.bpf.h). */
+struct tls_http2 {
+    __u64 id;        /* its name in records; 0: the text is not known to be HTTP/2 */
+    __u64 socket;    /* that is reported to be its own; 0: none */
+    bool is_unsent;  /* frames are in a memory BIO whose send is to be reported */
+    bool is_untaken; /* Go: the last text that was written has not been walked through yet */
+    struct http2_side side[2];
+};
+
 /* The text of one SSL object that no socket has taken yet. */
 struct tls_stream {
+    struct tls_http2 http2;
     __u64 socket;                            /* the name of the socket that it belongs to; 0: not known yet */
     __u64 read_ns;                           /* when the first of the bytes below was read */
     __u64 reader;                            /* PID << 32 | thread that read it */
@@ -71,11 +83,13 @@ struct tls_stream {
     __u32 written;                           /* and written into a memory BIO */
     __u16 read_copied, written_copied;       /* bytes of that which tls_text.bpf.h has a copy of */
     __u8 line_bytes, head_bytes;
-    bool is_api;                   /* the latest request is one of OpenAI's API */
-    bool text_is_sent;             /* of a write that did not finish: it will be tried again */
-    bool is_noted;                 /* its process is among tls_buffered */
-    bool is_freed;                 /* the object is gone; its last request waits for the end of the connection */
-    char head[12];                 /* the first bytes written, */
+    bool is_api;       /* the latest request is one of OpenAI's API */
+    bool text_is_sent; /* of a write that did not finish: it will be tried again */
+    bool is_noted;     /* its process is among tls_buffered */
+    bool has_frames;   /* its text is HTTP/2 that began before it was known: the next text that is read begins
+                          with a frame */
+    bool is_freed;     /* the object is gone; its last request waits for the end of the connection */
+    char head[12];     /* the first bytes written, */
     char line[REQUEST_LINE_BYTES]; /* and the first bytes read */
 };
 
@@ -154,13 +168,14 @@ static __always_inline struct tls_call *tls_call_of_goroutine(__u64 address)
     return t && t->ssl ? t : NULL;
 }
 
-/* The same in a system call; NULL: the thread is not inside of one. */
+/* The same in a system call; NULL: the thread is not inside of one. That of a goroutine may have ended: its stack,
+ * which moves when it grows, does not show that. */
 static __always_inline struct tls_call *tls_call_of_syscall(__u32 tid)
 {
     struct tls_call *t = tls_call_current(tid);
     if (!t && tls_has_go)
         t = tls_call_of_goroutine(syscall_goroutine());
-    return t && tls_is_inside(t, syscall_stack_pointer()) ? t : NULL;
+    return t && (t->is_go || tls_is_inside(t, syscall_stack_pointer())) ? t : NULL;
 }
 
 /* Returns the object of the TLS call that contains this system call; 0: there is no such call, or it is one of Go,

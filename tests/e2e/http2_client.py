@@ -1,5 +1,6 @@
-"""A client of HTTP/2 without TLS whose every frame a test can choose. Repeated header fields are sent as indices, as other clients do."""
+"""A client of HTTP/2 whose every frame a test can choose, without TLS or over TLS. Repeated header fields are sent as indices, as other clients do."""
 import socket
+import ssl
 
 from h2_grpc_receiver import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, SETTINGS, Inflater
 
@@ -17,8 +18,15 @@ def message(payload, compressed=0):
 
 
 class Http2Client:
-    def __init__(self, port, preface=PREFACE + frame(SETTINGS, 0, 0)):
+    def __init__(self, port, preface=PREFACE + frame(SETTINGS, 0, 0), tls=False):
         self.socket, self.inflater, self.sent, self.next = socket.create_connection(("127.0.0.1", port), 30), Inflater(), [], 1
+        self.own_port = self.socket.getsockname()[1]
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.set_alpn_protocols(["h2"])
+            self.socket = context.wrap_socket(self.socket)
+            assert self.socket.selected_alpn_protocol() == "h2"
         self.incoming, self.replies = self.socket.makefile("rb"), {}
         self.send(preface)
 

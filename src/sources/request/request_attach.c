@@ -25,7 +25,9 @@ enum request_programs {
     BY_SYSCALL = 4,
     WITH_EVERY_METHOD = 8,
     IF_SENDPAGE = 16,
-    FOR_TLS = 32, /* at uprobes, which tls_attachments.h attaches */
+    FOR_TLS = 32,           /* at uprobes, which tls_attachments.h attaches; */
+    FOR_TLS_IN_LOOP = 64,   /* these where preemption is to be disabled, */
+    FOR_TLS_BY_CALLS = 128, /* or these */
 };
 
 static const struct {
@@ -48,11 +50,13 @@ static const struct {
     {"tls_read_ex", FOR_TLS},
     {"tls_write", FOR_TLS},
     {"tls_write_ex", FOR_TLS},
-    {"tls_return", FOR_TLS},
+    {"tls_return", FOR_TLS_IN_LOOP},
+    {"tls_return_by_calls", FOR_TLS_BY_CALLS},
     {"tls_free", FOR_TLS},
     {"tls_bio_write", FOR_TLS},
     {"tls_go_read", FOR_TLS},
-    {"tls_go_text", FOR_TLS},
+    {"tls_go_text", FOR_TLS_IN_LOOP},
+    {"tls_go_text_by_calls", FOR_TLS_BY_CALLS},
     {"tls_go_write", FOR_TLS},
 };
 
@@ -88,14 +92,15 @@ static void choose_programs(struct request_bpf *bpf, const struct method *method
     unsigned used = method->programs | WITH_EVERY_METHOD;
     if (!has_sendpage)
         used &= ~(unsigned)IF_SENDPAGE;
+    const bool has_preempt_disable = tls && preempt_count_find().has_preempt_disable;
     if (tls)
-        used |= FOR_TLS;
+        used |= FOR_TLS | (has_preempt_disable ? FOR_TLS_IN_LOOP : FOR_TLS_BY_CALLS);
     for (size_t i = 0; i < array_size(programs); i++) {
         struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, programs[i].name);
         if (!program)
             continue;
         bpf_program__set_autoload(program, programs[i].used & used);
-        bpf_program__set_autoattach(program, !(programs[i].used & FOR_TLS));
+        bpf_program__set_autoattach(program, !(programs[i].used & (FOR_TLS | FOR_TLS_IN_LOOP | FOR_TLS_BY_CALLS)));
     }
     bpf_program__set_autoattach(bpf->progs.request_flush, false); /* it is run, not attached */
     struct bpf_map *maps[] = {bpf->maps.tls_calls,    bpf->maps.tls_streams, bpf->maps.tls_records,
@@ -104,7 +109,7 @@ static void choose_programs(struct request_bpf *bpf, const struct method *method
     for (size_t i = 0; i < array_size(maps); i++)
         (void)bpf_map__set_autocreate(maps[i], tls);
     bpf->rodata->reads_tls = tls;
-    bpf->rodata->has_preempt_disable = tls && preempt_count_find().has_preempt_disable;
+    bpf->rodata->has_preempt_disable = has_preempt_disable;
 }
 
 static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_services *services)

@@ -108,10 +108,12 @@ _Noreturn void tls_helper_run(int control, struct request_bpf *bpf)
 {
     static struct helper h;
     struct tls_ask ask;
-    h = (struct helper){.programs = {bpf->progs.tls_read, bpf->progs.tls_read_ex, bpf->progs.tls_write,
-                                     bpf->progs.tls_write_ex, bpf->progs.tls_free, bpf->progs.tls_bio_write,
-                                     bpf->progs.tls_go_read, bpf->progs.tls_go_text, bpf->progs.tls_go_write},
-                        .returns = bpf->progs.tls_return};
+    const bool in_loop = bpf->rodata->has_preempt_disable; /* as request_attach.c has loaded them */
+    h = (struct helper){
+        .programs = {bpf->progs.tls_read, bpf->progs.tls_read_ex, bpf->progs.tls_write, bpf->progs.tls_write_ex,
+                     bpf->progs.tls_free, bpf->progs.tls_bio_write, bpf->progs.tls_go_read,
+                     in_loop ? bpf->progs.tls_go_text : bpf->progs.tls_go_text_by_calls, bpf->progs.tls_go_write},
+        .returns = in_loop ? bpf->progs.tls_return : bpf->progs.tls_return_by_calls};
     keep_only(control, &h);
     helper_process_become("sonde-tls");
     helper_process_raise_descriptors(); /* each attached site takes up to four */

@@ -1,6 +1,7 @@
 /* See http2_drain.h. */
 #include "sources/request/http2/http2_drain.h"
 
+#include "base/clock.h"
 #include "model/request.h"
 #include "probes/common/sampling.h"
 #include "probes/request/request_choice.h"
@@ -145,8 +146,8 @@ int http2_drain_run(struct http2_drain *d, struct batch *batch)
 {
     d->batch = batch;
     const int r = ring_buffer__consume(d->ring);
+    http2_requests_turn(d->requests, clock_monotonic_ns());
     d->batch = NULL;
-    http2_requests_limit(d->requests);
     return r < 0 ? r : 0;
 }
 
@@ -157,6 +158,7 @@ void http2_drain_losses(const struct http2_drain *d, struct losses *losses)
     losses->count[LOSS_MAP_FULL] += l->streams + d->processes_lost;
     losses->count[LOSS_DECODE] += l->malformed;
     losses->count[LOSS_REQUEST_UNMATCHED] += l->gaps;
+    losses->count[LOSS_REQUEST_UNBOUND] += l->unbound;
     losses->count[LOSS_REQUEST_NOT_DETAILED] += d->not_detailed;
 }
 

@@ -4,13 +4,14 @@
 #include "base/buf.h"
 #include "base/hpack.h"
 #include "probes/common/hash.h"
-#include "sources/request/http2/http2_stream.h"
+#include "sources/request/http2/http2_streams.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
-#define BUCKETS          4096
+#define BUCKETS          4096 /* of connections */
 #define LIMIT_STEP_BYTES (256u << 10)
 #define BLOCK_BYTES      65536 /* of all frames of a block of header fields; longer ones are lost */
 
@@ -27,31 +28,44 @@ struct side {
 };
 
 struct connection {
+    uint64_t name;
+    struct connection *next_of_bucket;
+    struct connection *prev, *next; /* by their latest use, the latest last */
     uint64_t process;
     uint32_t last_stream; /* the highest that the client began */
     bool is_joined;       /* found in its middle */
+    bool is_bound;        /* its socket is known */
+    uint64_t closed_ns;   /* 0: it is open, as far as is known */
     struct side sides[2];
-    struct http2_stream *streams;
+    struct http2_stream *streams, *held; /* in progress; ended, the latest first */
+    uint32_t held_count;
     struct request_record common;
 };
 
 struct http2_requests {
     http2_ended *ended;
     void *context;
-    struct connection *connections[REQUEST_CONNECTIONS_MAX];
-    struct http2_stream *buckets[BUCKETS];
-    struct http2_stream *unused;
-    uint32_t stream_count, unused_count;
-    uint32_t connection_count;
+    struct connection *connections; /* the one that was idle for longest first */
+    struct connection *connection_buckets[BUCKETS];
+    struct http2_streams streams;
+    uint32_t connection_count, closing_count;
     size_t taken; /* bytes of records since memory was last measured: it grows with them */
     struct http2_losses losses;
 };
+
+static void ignore_ended(void *context, uint64_t process, struct request_record *r)
+{
+    (void)context;
+    (void)process;
+    (void)r;
+}
 
 int http2_requests_new(http2_ended *ended, void *context, struct http2_requests **ret)
 {
     struct http2_requests *q = calloc(1, sizeof(*q));
     if (!q)
         return -ENOMEM;
+    q->streams.max = HTTP2_STREAMS_MAX;
     q->ended = ended;
     q->context = context;
     *ret = q;
@@ -60,126 +74,212 @@ int http2_requests_new(http2_ended *ended, void *context, struct http2_requests 
 
 /* ---- streams ---- */
 
-static struct http2_stream **bucket_of(struct http2_requests *q, uint32_t number, uint32_t id)
+static struct http2_stream *find_stream(const struct http2_requests *q, const struct connection *c, uint32_t id)
 {
-    return &q->buckets[hash_mix(hash_mix(0, number), id) % BUCKETS];
+    return http2_streams_find(&q->streams, c->name, id);
 }
 
-static struct http2_stream *find_stream(struct http2_requests *q, uint32_t number, uint32_t id)
+static struct http2_stream *make_stream(struct http2_requests *q, struct connection *c, uint32_t id)
 {
-    struct http2_stream *s = *bucket_of(q, number, id);
-    while (s && (s->id != id || s->connection != number))
-        s = s->next_of_bucket;
+    const bool is_shared = c->streams;
+    struct http2_stream *s = http2_streams_make(&q->streams, c->name, id, &c->streams);
+    if (s)
+        s->is_shared = is_shared;
+    else
+        q->losses.streams++;
     return s;
 }
 
-static struct http2_stream *make_stream(struct http2_requests *q, struct connection *c, uint32_t number, uint32_t id)
-{
-    struct http2_stream *s = q->unused;
-    if (q->stream_count == HTTP2_STREAMS_MAX) {
-        q->losses.streams++;
-        return NULL;
-    }
-    if (s) {
-        q->unused = s->next_of_bucket;
-        q->unused_count--;
-    } else {
-        s = malloc(sizeof(*s));
-    }
-    if (!s) {
-        q->losses.streams++;
-        return NULL;
-    }
-    struct http2_stream **bucket = bucket_of(q, number, id);
-    *s = (struct http2_stream){.id = id, .connection = number, .grpc_status = HTTP2_NO_GRPC_STATUS};
-    s->next_of_bucket = *bucket;
-    *bucket = s;
-    s->is_shared = c->streams;
-    s->next = c->streams;
-    if (s->next)
-        s->next->link = &s->next;
-    s->link = &c->streams;
-    c->streams = s;
-    q->stream_count++;
-    return s;
-}
-
-static void free_stream(struct http2_requests *q, struct http2_stream *s)
-{
-    struct http2_stream **at = bucket_of(q, s->connection, s->id);
-    while (*at != s)
-        at = &(*at)->next_of_bucket;
-    *at = s->next_of_bucket;
-    *s->link = s->next;
-    if (s->next)
-        s->next->link = s->link;
-    s->next_of_bucket = q->unused;
-    q->unused = s;
-    q->unused_count++;
-    q->stream_count--;
-}
-
-/* The request is over; `end_ns`: its last byte was sent, or it was reset. */
-static void end_stream(struct http2_requests *q, const struct connection *c, struct http2_stream *s, uint64_t end_ns)
+/* Hands on a stream that is hidden, and frees it. */
+static void emit_stream(struct http2_requests *q, const struct connection *c, struct http2_stream *s)
 {
     struct request_record r = c->common;
+    if (c->is_bound) {
+        http2_stream_write(s, &r);
+        q->ended(q->context, c->process, &r);
+    } else {
+        q->losses.unbound++;
+    }
+    http2_streams_free(&q->streams, s);
+}
+
+static void hold_stream(struct http2_requests *q, struct connection *c, struct http2_stream *s)
+{
+    if (c->held_count == HTTP2_HELD_MAX) {
+        emit_stream(q, c, s);
+        return;
+    }
+    http2_stream_link(&c->held, s);
+    c->held_count++;
+}
+
+static void emit_held(struct http2_requests *q, struct connection *c)
+{
+    while (c->held) {
+        struct http2_stream *s = c->held;
+        http2_stream_unlink(s);
+        emit_stream(q, c, s);
+    }
+    c->held_count = 0;
+}
+
+/* The request is over; `end_ns`: its last byte was sent, or it was reset. `is_unsent`: it was written, and will be sent
+ * later. */
+static void end_stream(struct http2_requests *q, struct connection *c, struct http2_stream *s, uint64_t end_ns,
+                       bool is_unsent)
+{
+    http2_streams_hide(&q->streams, s);
     s->is_shared |= c->last_stream != s->id;
-    http2_stream_write(s, end_ns, &r);
-    q->ended(q->context, c->process, &r);
-    free_stream(q, s);
+    s->end_ns = end_ns;
+    s->is_unsent = is_unsent;
+    if (is_unsent || !c->is_bound)
+        hold_stream(q, c, s);
+    else
+        emit_stream(q, c, s);
 }
 
 /* ---- connections ---- */
 
-static void close_connection(struct http2_requests *q, uint32_t number, uint64_t end_ns)
+static struct connection **connection_bucket(struct http2_requests *q, uint64_t name)
 {
-    struct connection *c = q->connections[number - 1];
-    if (!c)
-        return;
+    return &q->connection_buckets[hash_mix(0, name) % BUCKETS];
+}
+
+static struct connection *find_connection(struct http2_requests *q, uint64_t name)
+{
+    struct connection *c = *connection_bucket(q, name);
+    while (c && c->name != name)
+        c = c->next_of_bucket;
+    if (c && c->next) {
+        DL_DELETE(q->connections, c);
+        DL_APPEND(q->connections, c);
+    }
+    return c;
+}
+
+static void close_connection(struct http2_requests *q, struct connection *c, uint64_t end_ns)
+{
+    struct connection **at = connection_bucket(q, c->name);
     while (c->streams)
-        end_stream(q, c, c->streams, c->streams->sent_ns ? c->streams->sent_ns : end_ns);
+        end_stream(q, c, c->streams, c->streams->sent_ns ? c->streams->sent_ns : end_ns, false);
+    emit_held(q, c);
     for (int i = 0; i < 2; i++) {
         hpack_decoder_clear(&c->sides[i].hpack);
         buf_clear(&c->sides[i].payload);
         buf_clear(&c->sides[i].block);
     }
+    while (*at != c)
+        at = &(*at)->next_of_bucket;
+    *at = c->next_of_bucket;
+    DL_DELETE(q->connections, c);
+    q->closing_count -= c->closed_ns != 0;
     free(c);
-    q->connections[number - 1] = NULL;
     q->connection_count--;
+}
+
+/* Its end has not been seen: neither were those of its streams. */
+static void lose_connection(struct http2_requests *q, struct connection *c)
+{
+    emit_held(q, c);
+    while (c->streams) {
+        struct http2_stream *s = c->streams;
+        http2_streams_hide(&q->streams, s);
+        http2_streams_free(&q->streams, s);
+        q->losses.streams++;
+    }
+    close_connection(q, c, 0);
 }
 
 void http2_requests_free(struct http2_requests *q)
 {
     if (!q)
         return;
-    q->ended = NULL;
-    for (uint32_t i = 0; i < REQUEST_CONNECTIONS_MAX; i++) {
-        struct connection *c = q->connections[i];
-        while (c && c->streams)
-            free_stream(q, c->streams);
-        close_connection(q, i + 1, 0);
-    }
-    while (q->unused) {
-        struct http2_stream *s = q->unused;
-        q->unused = s->next_of_bucket;
-        free(s);
-    }
+    q->ended = ignore_ended;
+    while (q->connections)
+        lose_connection(q, q->connections);
+    http2_streams_clear(&q->streams);
     free(q);
 }
 
 static void take_opened(struct http2_requests *q, const struct http2_opened *o)
 {
-    close_connection(q, o->number, o->r.h.time_ns);
-    struct connection *c = calloc(1, sizeof(*c));
+    struct connection *c = find_connection(q, o->connection);
+    if (c)
+        close_connection(q, c, o->r.h.time_ns);
+    if (q->connection_count == HTTP2_CONNECTIONS_MAX)
+        lose_connection(q, q->connections);
+    c = calloc(1, sizeof(*c));
     if (!c)
         return;
+    c->name = o->connection;
     c->process = o->process;
     c->common = o->r;
     c->is_joined = !o->is_from_start;
+    c->is_bound = !(c->name & HTTP2_OVER_TLS);
     for (int i = 0; i < 2; i++)
         hpack_decoder_init(&c->sides[i].hpack, c->is_joined);
-    q->connections[o->number - 1] = c;
+    struct connection **bucket = connection_bucket(q, c->name);
+    c->next_of_bucket = *bucket;
+    *bucket = c;
+    DL_APPEND(q->connections, c);
     q->connection_count++;
+}
+
+/* Streams that were read before the socket was known began when it had received them. */
+static void find_arrivals(struct http2_stream *s, const struct http2_bound *b)
+{
+    for (; s; s = s->next)
+        for (int i = 0; i < 2 && !s->has_arrival; i++)
+            if (b->received_ns[i] && b->received_ns[i] <= s->read_ns)
+                http2_stream_arrived(s, b->arrival_ns[i], b->received_ns[i]);
+}
+
+static void take_bound(struct http2_requests *q, struct connection *c, const struct http2_bound *b)
+{
+    c->process = b->process;
+    c->common = b->r;
+    c->is_bound = true;
+    find_arrivals(c->streams, b);
+    find_arrivals(c->held, b);
+    for (struct http2_stream *s = c->held, *next; s; s = next) {
+        next = s->next;
+        if (s->is_unsent)
+            continue;
+        http2_stream_unlink(s);
+        c->held_count--;
+        emit_stream(q, c, s);
+    }
+}
+
+static void take_closed(struct http2_requests *q, struct connection *c, uint64_t time_ns)
+{
+    if (!(c->name & HTTP2_OVER_TLS)) {
+        close_connection(q, c, time_ns);
+        return;
+    }
+    if (c->closed_ns)
+        return;
+    c->closed_ns = time_ns ? time_ns : 1;
+    q->closing_count++;
+}
+
+static void close_closing(struct http2_requests *q, uint64_t now_ns)
+{
+    struct connection *c, *next;
+    if (q->closing_count == 0)
+        return;
+    DL_FOREACH_SAFE(q->connections, c, next)
+    {
+        if (c->closed_ns && now_ns - c->closed_ns >= HTTP2_CLOSING_NS)
+            close_connection(q, c, c->closed_ns);
+    }
+}
+
+static void take_sent(struct http2_requests *q, struct connection *c, uint64_t time_ns)
+{
+    for (struct http2_stream *s = c->held; s; s = s->next)
+        s->end_ns = time_ns;
+    emit_held(q, c);
 }
 
 /* ---- frames ---- */
@@ -187,7 +287,7 @@ static void take_opened(struct http2_requests *q, const struct http2_opened *o)
 /* A frame as it was copied. */
 struct frame {
     const struct http2_frames *record;
-    uint32_t number, stream, length;
+    uint32_t stream, length;
     uint8_t type, flags, direction;
     const uint8_t *payload;
     size_t size;
@@ -207,14 +307,14 @@ static void take_fields(struct http2_requests *q, struct connection *c, const st
     }
     if (f->type == HTTP2_PUSH_PROMISE)
         return;
-    struct http2_stream *s = find_stream(q, f->number, f->stream);
+    struct http2_stream *s = find_stream(q, c, f->stream);
     if (f->direction == HTTP2_RECEIVED) {
         if (s || f->stream <= c->last_stream || f->stream % 2 == 0)
             return; /* trailers of the request */
         c->last_stream = f->stream;
         if (!fields.method_size && !fields.path_size && !fields.has_unknown)
             return;
-        s = make_stream(q, c, f->number, f->stream);
+        s = make_stream(q, c, f->stream);
         if (s)
             http2_stream_begin(s, &fields, side->arrival_ns, side->time_ns, f->record->pid, f->record->tid);
         return;
@@ -223,7 +323,7 @@ static void take_fields(struct http2_requests *q, struct connection *c, const st
         return;
     http2_stream_reply(s, &fields, side->time_ns);
     if (side->first_flags & HTTP2_END_STREAM)
-        end_stream(q, c, s, f->record->time_ns);
+        end_stream(q, c, s, f->record->time_ns, f->record->is_unsent);
 }
 
 /* Removes padding and priority. False: the frame is malformed. */
@@ -280,17 +380,17 @@ static void take_frame(struct http2_requests *q, struct connection *c, struct fr
         return;
     case HTTP2_FIELD_1:
     case HTTP2_FIELD_2:
-        s = find_stream(q, f->number, f->stream);
+        s = find_stream(q, c, f->stream);
         if (s)
             http2_stream_take_field(s, f->type & 15, f->payload, f->size);
         return;
     case HTTP2_TENSOR:
-        s = find_stream(q, f->number, f->stream);
+        s = find_stream(q, c, f->stream);
         if (s)
             http2_stream_take_tensor(s, f->payload, f->size);
         return;
     case HTTP2_DATA:
-        s = find_stream(q, f->number, f->stream);
+        s = find_stream(q, c, f->stream);
         if (!s)
             return;
         if (f->direction == HTTP2_RECEIVED) {
@@ -300,15 +400,15 @@ static void take_frame(struct http2_requests *q, struct connection *c, struct fr
         s->bytes_out += f->length;
         s->sent_ns = f->record->time_ns;
         if (f->flags & HTTP2_END_STREAM)
-            end_stream(q, c, s, f->record->time_ns);
+            end_stream(q, c, s, f->record->time_ns, f->record->is_unsent);
         return;
     case HTTP2_RST_STREAM:
-        s = find_stream(q, f->number, f->stream);
+        s = find_stream(q, c, f->stream);
         if (!s || f->size < 4)
             return;
         http2_stream_reset(s, (uint32_t)f->payload[0] << 24 | (uint32_t)f->payload[1] << 16 |
                                   (uint32_t)f->payload[2] << 8 | f->payload[3]);
-        end_stream(q, c, s, f->record->time_ns);
+        end_stream(q, c, s, f->record->time_ns, f->record->is_unsent);
         return;
     default:
         return;
@@ -338,7 +438,6 @@ static void take_frames(struct http2_requests *q, struct connection *c, const st
             side->keep = http2_kept(side->head[3], http2_length(side->head));
         }
         struct frame f = {.record = r,
-                          .number = r->number,
                           .stream = http2_stream(side->head),
                           .length = http2_length(side->head),
                           .type = side->head[3],
@@ -366,7 +465,7 @@ void http2_requests_take(struct http2_requests *q, const void *record, size_t si
 {
     const struct http2_frames *r = record;
     q->taken += size;
-    if (size < sizeof(struct http2_closed) || r->number - 1 >= REQUEST_CONNECTIONS_MAX) {
+    if (size < sizeof(struct http2_event)) {
         q->losses.malformed++;
         return;
     }
@@ -374,11 +473,15 @@ void http2_requests_take(struct http2_requests *q, const void *record, size_t si
         take_opened(q, record);
         return;
     }
-    struct connection *c = q->connections[r->number - 1];
-    if (!c || c->common.socket != r->socket)
+    struct connection *c = find_connection(q, r->connection);
+    if (!c)
         return;
     if (r->kind == HTTP2_RECORD_CLOSED)
-        close_connection(q, r->number, r->time_ns);
+        take_closed(q, c, ((const struct http2_event *)record)->time_ns);
+    else if (r->kind == HTTP2_RECORD_SENT)
+        take_sent(q, c, ((const struct http2_event *)record)->time_ns);
+    else if (r->kind == HTTP2_RECORD_BOUND && size >= sizeof(struct http2_bound))
+        take_bound(q, c, record);
     else if (r->kind == HTTP2_RECORD_FRAMES && size >= HTTP2_FRAMES_HEAD && r->bytes <= size - HTTP2_FRAMES_HEAD &&
              r->direction < 2)
         take_frames(q, c, r);
@@ -394,21 +497,26 @@ const struct http2_losses *http2_requests_losses(const struct http2_requests *q)
 static size_t connection_bytes(const struct connection *c)
 {
     size_t bytes = 0;
-    for (int i = 0; c && i < 2; i++)
+    for (int i = 0; i < 2; i++)
         bytes += c->sides[i].hpack.bytes + c->sides[i].payload.capacity + c->sides[i].block.capacity;
     return bytes;
 }
 
-void http2_requests_limit(struct http2_requests *q)
+static void limit_bytes(struct http2_requests *q)
 {
     size_t bytes = 0;
     if (q->taken < LIMIT_STEP_BYTES)
         return;
     q->taken = 0;
-    for (uint32_t i = 0; q->connection_count && i < REQUEST_CONNECTIONS_MAX; i++)
-        bytes += connection_bytes(q->connections[i]);
-    for (uint32_t i = 0; bytes > HTTP2_REQUESTS_BYTES && i < REQUEST_CONNECTIONS_MAX; i++) {
-        struct connection *c = q->connections[i];
+    struct connection *c;
+    DL_FOREACH(q->connections, c)
+    {
+        bytes += connection_bytes(c);
+    }
+    if (bytes <= HTTP2_REQUESTS_BYTES)
+        return;
+    DL_FOREACH(q->connections, c)
+    {
         if (connection_bytes(c) == 0)
             continue;
         q->losses.gaps++;
@@ -422,11 +530,20 @@ void http2_requests_limit(struct http2_requests *q)
     }
 }
 
+void http2_requests_turn(struct http2_requests *q, uint64_t now_ns)
+{
+    close_closing(q, now_ns);
+    limit_bytes(q);
+}
+
 size_t http2_requests_bytes(const struct http2_requests *q)
 {
-    size_t bytes = sizeof(*q) + (q->stream_count + q->unused_count) * sizeof(struct http2_stream) +
+    size_t bytes = sizeof(*q) + (q->streams.count + q->streams.unused_count) * sizeof(struct http2_stream) +
                    q->connection_count * sizeof(struct connection);
-    for (uint32_t i = 0; q->connection_count && i < REQUEST_CONNECTIONS_MAX; i++)
-        bytes += connection_bytes(q->connections[i]);
+    const struct connection *c;
+    DL_FOREACH(q->connections, c)
+    {
+        bytes += connection_bytes(c);
+    }
     return bytes;
 }

@@ -1,7 +1,8 @@
 /* The requests of HTTP/2 connections: puts streams together from the frames that request.bpf.c copies
  * (probes/request/http2.h). A stream is one request: from the arrival of its HEADERS until the server has sent
- * END_STREAM, a side has reset it, or the connection has ended. Pure: the same records give the same requests. Not
- * thread-safe. */
+ * END_STREAM, a side has reset it, or the connection has ended. Over TLS, a stream whose end is known is held until the
+ * connection's socket is known, and until what the program has written into memory is sent. Pure: the same records and
+ * times give the same requests. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,7 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HTTP2_STREAMS_MAX 16384 /* at a time; further ones are lost */
+#define HTTP2_STREAMS_MAX     16384 /* at a time; further ones are lost */
+#define HTTP2_CONNECTIONS_MAX 6144  /* likewise; instead of a further one, the one is lost that was idle for longest */
+#define HTTP2_HELD_MAX        1024  /* streams of a connection whose end is known, and that are held */
 
 struct http2_requests;
 
@@ -26,6 +29,7 @@ struct http2_losses {
     uint64_t streams;   /* found HTTP2_STREAMS_MAX */
     uint64_t malformed; /* records, and blocks of header fields */
     uint64_t gaps;      /* where frames were missed */
+    uint64_t unbound;   /* streams over TLS whose socket has never been known */
 };
 
 /* The caller frees `*ret`. -ENOMEM. */
@@ -36,11 +40,17 @@ DEFINE_FREEP(http2_requests)
 /* Takes a record of `http2_ring`, of `size` bytes. */
 void http2_requests_take(struct http2_requests *q, const void *record, size_t size);
 
-/* Frees the tables and buffers of all connections if they hold more than HTTP2_REQUESTS_BYTES, which clients of an
+/* A connection over TLS may end before a thread has returned from writing to it, by which its last frames are known:
+ * these are waited for. */
+#define HTTP2_CLOSING_NS 100000000
+
+/* To be called after each turn. Ends the streams of connections that have ended over TLS, HTTP2_CLOSING_NS after that.
+ *
+ * Frees the tables and buffers of all connections if they hold more than HTTP2_REQUESTS_BYTES, which clients of an
  * observed server could bring about on purpose. Header fields that were sent before are then unknown, and each such
- * connection counts as a gap. To be called after each turn; measures the memory once in 256 KiB of records. */
+ * connection counts as a gap. Measures the memory once in 256 KiB of records. */
 #define HTTP2_REQUESTS_BYTES (4u << 20)
-void http2_requests_limit(struct http2_requests *q);
+void http2_requests_turn(struct http2_requests *q, uint64_t now_ns);
 
 const struct http2_losses *http2_requests_losses(const struct http2_requests *q);
 /* Memory held, in bytes. */

@@ -103,8 +103,9 @@ void http2_stream_begin(struct http2_stream *s, const struct http2_fields *f, ui
                         uint32_t pid, uint32_t tid)
 {
     const size_t room = sizeof(s->line) - strlen(VERSION);
-    s->read_ns = read_ns;
-    s->start_ns = arrival_ns && arrival_ns < read_ns ? arrival_ns : read_ns;
+    s->read_ns = s->start_ns = read_ns;
+    if (arrival_ns)
+        http2_stream_arrived(s, arrival_ns, read_ns);
     s->pid = pid;
     s->tid = tid;
     s->is_grpc = f->is_grpc;
@@ -112,6 +113,13 @@ void http2_stream_begin(struct http2_stream *s, const struct http2_fields *f, ui
     s->line[s->line_bytes++] = ' ';
     const size_t size = without_query(f->path, f->path_size);
     put(s->line, &s->line_bytes, room, size ? f->path : UNKNOWN, MAX(size, 1));
+}
+
+void http2_stream_arrived(struct http2_stream *s, uint64_t arrival_ns, uint64_t received_ns)
+{
+    s->has_arrival = true;
+    s->read_ns = received_ns;
+    s->start_ns = arrival_ns < received_ns ? arrival_ns : received_ns;
 }
 
 static bool has_path(const struct http2_stream *s, const char *prefix)
@@ -232,23 +240,23 @@ static uint16_t status_of(const struct http2_stream *s)
     return s->is_grpc && s->status == 200 ? REQUEST_GRPC_UNKNOWN : s->status;
 }
 
-void http2_stream_write(const struct http2_stream *s, uint64_t end_ns, struct request_record *r)
+void http2_stream_write(const struct http2_stream *s, struct request_record *r)
 {
     uint8_t at = s->line_bytes;
     r->h.size_bytes = sizeof(*r);
     r->h.kind = RECORD_REQUEST;
-    r->h.time_ns = end_ns;
+    r->h.time_ns = s->end_ns;
     r->h.pid = s->pid;
     r->h.tid = s->tid;
     r->id = hash_mix(hash_mix(s->start_ns, r->socket), s->id) | 1;
     r->start_ns = s->start_ns;
-    r->duration_ns = end_ns > s->start_ns ? end_ns - s->start_ns : 0;
+    r->duration_ns = s->end_ns > s->start_ns ? s->end_ns - s->start_ns : 0;
     r->unread_ns = s->read_ns - s->start_ns;
     r->bytes_in = s->bytes_in;
     r->bytes_out = s->bytes_out;
     r->link = (struct link_ids){0};
     r->status = status_of(s);
-    r->flags = (r->status ? 0 : REQUEST_NO_REPLY) | (s->is_shared ? REQUEST_SHARED : 0);
+    r->flags = (r->flags & REQUEST_TLS) | (r->status ? 0 : REQUEST_NO_REPLY) | (s->is_shared ? REQUEST_SHARED : 0);
     r->weight = 0;
     r->protocol = s->is_grpc ? REQUEST_GRPC : REQUEST_HTTP2;
     memcpy(r->line, s->line, at);

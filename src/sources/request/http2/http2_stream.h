@@ -34,10 +34,11 @@ void http2_fields_take(void *context, const struct hpack_field *field);
 struct http2_stream {
     struct http2_stream *next_of_bucket;
     struct http2_stream *next, **link; /* of its connection */
-    uint32_t connection, id;
+    uint64_t connection;
     uint64_t start_ns, read_ns, sent_ns; /* sent_ns: latest; 0: nothing was sent */
+    uint64_t end_ns;                     /* of one that has ended */
     uint64_t bytes_in, bytes_out;
-    uint32_t pid, tid;
+    uint32_t id, pid, tid;
     uint16_t status;
     uint8_t grpc_status; /* HTTP2_NO_GRPC_STATUS: none seen */
     bool is_grpc;
@@ -45,7 +46,9 @@ struct http2_stream {
     bool has_message; /* it begins as a gRPC message does */
     bool has_reply;   /* the head of the reply was sent */
     bool is_reset;
-    bool is_shared; /* others were in progress on its connection when it began */
+    bool has_arrival; /* start_ns: it was at the socket; else it was read */
+    bool is_unsent;   /* of one that has ended: what was written is still to be sent */
+    bool is_shared;   /* others were in progress on its connection when it began */
     uint8_t line_bytes, model_bytes;
     char line[REQUEST_LINE_BYTES]; /* "POST /path" */
     char model[HTTP2_MODEL_BYTES]; /* with its version: "name:2" */
@@ -54,6 +57,8 @@ struct http2_stream {
 /* The request has been received. `arrival_ns`: 0: not known. */
 void http2_stream_begin(struct http2_stream *s, const struct http2_fields *fields, uint64_t arrival_ns,
                         uint64_t read_ns, uint32_t pid, uint32_t tid);
+/* It was at the socket at `arrival_ns`, and read from there at `received_ns`. */
+void http2_stream_arrived(struct http2_stream *s, uint64_t arrival_ns, uint64_t received_ns);
 /* Field 1 or 2 of its first message: a model and its version, if the request is KServe's or TensorFlow Serving's. */
 void http2_stream_take_field(struct http2_stream *s, unsigned number, const uint8_t *value, size_t size);
 /* The type of the tensor in its first message. A request whose path is not known is KServe's, if this is a type of
@@ -66,5 +71,5 @@ void http2_stream_reply(struct http2_stream *s, const struct http2_fields *field
 /* One side has reset it, for the reason `code`. */
 void http2_stream_reset(struct http2_stream *s, uint32_t code);
 
-/* Completes a record that already has the members of the connection with the members of the stream. */
-void http2_stream_write(const struct http2_stream *s, uint64_t end_ns, struct request_record *r);
+/* Completes a record that already has the members of the connection with the members of the stream, which has ended. */
+void http2_stream_write(const struct http2_stream *s, struct request_record *r);

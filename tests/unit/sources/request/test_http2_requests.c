@@ -32,7 +32,8 @@ static void keep(void *context, uint64_t process, struct request_record *r)
 
 static void open_on(struct fixture *f, bool is_from_start)
 {
-    struct http2_opened o = {.kind = HTTP2_RECORD_OPENED, .number = 3, .process = 99, .is_from_start = is_from_start};
+    struct http2_opened o = {
+        .kind = HTTP2_RECORD_OPENED, .connection = 5, .process = 99, .is_from_start = is_from_start};
     *f = (struct fixture){.piece = f->piece};
     assert_int_equal(http2_requests_new(keep, f, &f->requests), 0);
     o.r.socket = 5;
@@ -43,8 +44,7 @@ static void open_on(struct fixture *f, bool is_from_start)
 static void put_record(struct fixture *f, uint8_t direction, uint64_t time_ns, const void *bytes, size_t size, bool gap)
 {
     struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES,
-                             .number = 3,
-                             .socket = 5,
+                             .connection = 5,
                              .time_ns = time_ns,
                              .arrival_ns = direction ? 0 : time_ns - 10,
                              .pid = 7,
@@ -157,7 +157,7 @@ static void test_trailers_of_a_request_are_no_request(void **state)
     put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES("\x83\x84"));
     put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, "\x88", 1);
     put_frame(&f, HTTP2_RECEIVED, 2100, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES("\x82\x84"));
-    const struct http2_closed closed = {.kind = HTTP2_RECORD_CLOSED, .number = 3, .socket = 5, .time_ns = 4000};
+    const struct http2_event closed = {.kind = HTTP2_RECORD_CLOSED, .connection = 5, .time_ns = 4000};
     http2_requests_take(f.requests, &closed, sizeof(closed));
     assert_int_equal(f.count, 1);
     http2_requests_free(f.requests);
@@ -177,7 +177,7 @@ static void test_a_reset_or_closed_stream_ends_without_a_reply(void **state)
     assert_int_equal(f.ended[0].status, 0);
     assert_true(f.ended[0].flags & REQUEST_NO_REPLY);
     assert_int_equal(f.ended[1].status, REQUEST_GRPC_STATUS + 1);
-    const struct http2_closed closed = {.kind = HTTP2_RECORD_CLOSED, .number = 3, .socket = 5, .time_ns = 4000};
+    const struct http2_event closed = {.kind = HTTP2_RECORD_CLOSED, .connection = 5, .time_ns = 4000};
     http2_requests_take(f.requests, &closed, sizeof(closed));
     assert_int_equal(f.count, 3);
     assert_int_equal(f.ended[2].duration_ns, 4000 - 990);
@@ -316,12 +316,11 @@ static void test_records_of_another_socket_are_ignored(void **state)
     (void)state;
     struct fixture f = {0};
     open_on(&f, true);
-    struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES, .number = 3, .socket = 6, .bytes = 65535};
+    struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES, .connection = 6, .bytes = 65535};
     http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD);
-    r.socket = 5;
+    r.connection = 5;
     http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD);
-    r.number = 0;
-    http2_requests_take(f.requests, &r, HTTP2_FRAMES_HEAD);
+    http2_requests_take(f.requests, &r, sizeof(struct http2_event) - 1);
     assert_int_equal(http2_requests_losses(f.requests)->malformed, 2);
     http2_requests_free(f.requests);
 }
@@ -334,13 +333,12 @@ static void test_memory_of_all_connections_is_bounded(void **state)
     static char fields[32 * PIECE];
     struct fixture f = {0};
     open_on(&f, true);
-    for (uint32_t number = 1; number <= CONNECTIONS; number++) {
+    for (uint64_t connection = 1; connection <= CONNECTIONS; connection++) {
         const struct http2_opened o = {
-            .kind = HTTP2_RECORD_OPENED, .number = number, .process = 99, .is_from_start = true, .r.socket = 5};
+            .kind = HTTP2_RECORD_OPENED, .connection = connection, .process = 99, .is_from_start = true};
         struct http2_frames r = {
             .kind = HTTP2_RECORD_FRAMES,
-            .number = number,
-            .socket = 5,
+            .connection = connection,
             .frames = {0, sizeof(fields) >> 8, sizeof(fields) & 0xff, HTTP2_HEADERS, 0, 0, 0, 0, 1},
             .bytes = HTTP2_HEAD_BYTES};
         http2_requests_take(f.requests, &o, sizeof(o));
@@ -351,10 +349,150 @@ static void test_memory_of_all_connections_is_bounded(void **state)
     }
     const uint64_t gaps = http2_requests_losses(f.requests)->gaps;
     assert_true(http2_requests_bytes(f.requests) > HTTP2_REQUESTS_BYTES);
-    http2_requests_limit(f.requests);
+    http2_requests_turn(f.requests, 0);
     assert_true(http2_requests_bytes(f.requests) < HTTP2_REQUESTS_BYTES);
     assert_true(http2_requests_losses(f.requests)->gaps > gaps);
-    http2_requests_limit(f.requests);
+    http2_requests_turn(f.requests, 0);
+    http2_requests_free(f.requests);
+}
+
+#define TLS (HTTP2_OVER_TLS | 5)
+
+static void put_tls(struct fixture *f, uint8_t direction, uint64_t time_ns, uint32_t stream, const char *block,
+                    bool unsent)
+{
+    struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES,
+                             .connection = TLS,
+                             .time_ns = time_ns,
+                             .pid = 7,
+                             .tid = 8,
+                             .direction = direction,
+                             .is_unsent = unsent,
+                             .bytes = (uint16_t)(HTTP2_HEAD_BYTES + strlen(block)),
+                             .frames = {0, 0, (uint8_t)strlen(block), HTTP2_HEADERS,
+                                        HTTP2_END_HEADERS | HTTP2_END_STREAM, 0, 0, 0, (uint8_t)stream}};
+    memcpy(r.frames + HTTP2_HEAD_BYTES, block, strlen(block));
+    http2_requests_take(f->requests, &r, HTTP2_FRAMES_HEAD + r.bytes);
+}
+
+static void put_event(struct fixture *f, uint32_t kind, uint64_t time_ns)
+{
+    const struct http2_event e = {.kind = kind, .connection = TLS, .time_ns = time_ns};
+    http2_requests_take(f->requests, &e, sizeof(e));
+}
+
+static void bind_socket(struct fixture *f)
+{
+    const struct http2_bound b = {.kind = HTTP2_RECORD_BOUND,
+                                  .connection = TLS,
+                                  .process = 99,
+                                  .arrival_ns = {1500, 900},
+                                  .received_ns = {1600, 950},
+                                  .r = {.socket = 77, .flags = REQUEST_TLS}};
+    http2_requests_take(f->requests, &b, sizeof(b));
+}
+
+static void open_tls(struct fixture *f)
+{
+    const struct http2_opened o = {
+        .kind = HTTP2_RECORD_OPENED, .connection = TLS, .process = 99, .is_from_start = true};
+    *f = (struct fixture){0};
+    assert_int_equal(http2_requests_new(keep, f, &f->requests), 0);
+    http2_requests_take(f->requests, &o, sizeof(o));
+}
+
+static void test_requests_over_tls_wait_for_their_socket(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_tls(&f);
+    put_tls(&f, HTTP2_RECEIVED, 1000, 1, "\x82\x84", false);
+    put_tls(&f, HTTP2_RECEIVED, 1700, 3, "\x82\x84", false);
+    put_tls(&f, HTTP2_SENT, 2000, 1, "\x88", false);
+    assert_int_equal(f.count, 0);
+    bind_socket(&f);
+    assert_int_equal(f.count, 1);
+    put_tls(&f, HTTP2_SENT, 2100, 3, "\x88", false);
+    assert_int_equal(f.count, 2);
+    assert_int_equal(f.ended[0].start_ns, 900);
+    assert_int_equal(f.ended[0].unread_ns, 50);
+    assert_int_equal(f.ended[0].duration_ns, 1100);
+    assert_int_equal(f.ended[1].start_ns, 1500);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(f.ended[i].socket, 77);
+        assert_true(f.ended[i].flags & REQUEST_TLS);
+    }
+    assert_int_equal(http2_requests_losses(f.requests)->unbound, 0);
+    http2_requests_free(f.requests);
+}
+
+static void test_replies_in_memory_end_when_they_are_sent(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_tls(&f);
+    bind_socket(&f);
+    put_tls(&f, HTTP2_RECEIVED, 1700, 1, "\x82\x84", false);
+    put_tls(&f, HTTP2_SENT, 2000, 1, "\x88", true);
+    assert_int_equal(f.count, 0);
+    put_event(&f, HTTP2_RECORD_SENT, 5000);
+    assert_int_equal(f.count, 1);
+    assert_int_equal(f.ended[0].h.time_ns, 5000);
+    http2_requests_free(f.requests);
+}
+
+static void test_requests_without_a_socket_are_lost_and_counted(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_tls(&f);
+    put_tls(&f, HTTP2_RECEIVED, 1000, 1, "\x82\x84", false);
+    put_tls(&f, HTTP2_RECEIVED, 1000, 3, "\x82\x84", false);
+    put_tls(&f, HTTP2_SENT, 2000, 1, "\x88", false);
+    put_event(&f, HTTP2_RECORD_CLOSED, 3000);
+    http2_requests_turn(f.requests, 3000 + HTTP2_CLOSING_NS);
+    assert_int_equal(f.count, 0);
+    assert_int_equal(http2_requests_losses(f.requests)->unbound, 2);
+    http2_requests_free(f.requests);
+}
+
+static void test_last_frames_may_follow_the_end_of_a_connection_over_tls(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_tls(&f);
+    bind_socket(&f);
+    put_tls(&f, HTTP2_RECEIVED, 1700, 1, "\x82\x84", false);
+    put_event(&f, HTTP2_RECORD_CLOSED, 2500);
+    http2_requests_turn(f.requests, 3000);
+    put_tls(&f, HTTP2_SENT, 3100, 1, "\x88", false);
+    assert_int_equal(f.count, 1);
+    assert_int_equal(f.ended[0].status, 200);
+    http2_requests_turn(f.requests, 2500 + HTTP2_CLOSING_NS);
+    put_tls(&f, HTTP2_RECEIVED, 4000, 3, "\x82\x84", false);
+    put_tls(&f, HTTP2_SENT, 4000, 3, "\x88", false);
+    assert_int_equal(f.count, 1);
+    http2_requests_free(f.requests);
+}
+
+/* The end of none is seen. */
+static void test_connections_are_bounded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_tls(&f);
+    put_tls(&f, HTTP2_RECEIVED, 1000, 1, "\x82\x84", false);
+    const size_t before = http2_requests_bytes(f.requests);
+    for (uint32_t i = 1; i <= HTTP2_CONNECTIONS_MAX; i++) {
+        const struct http2_opened o = {.kind = HTTP2_RECORD_OPENED, .connection = TLS + i, .is_from_start = true};
+        http2_requests_take(f.requests, &o, sizeof(o));
+    }
+    assert_int_equal(http2_requests_losses(f.requests)->streams, 1);
+    const size_t full = http2_requests_bytes(f.requests);
+    const struct http2_opened o = {.kind = HTTP2_RECORD_OPENED, .connection = TLS, .is_from_start = true};
+    http2_requests_take(f.requests, &o, sizeof(o));
+    assert_true(full > before);
+    assert_int_equal(http2_requests_bytes(f.requests), full);
     http2_requests_free(f.requests);
 }
 
@@ -374,6 +512,11 @@ int main(void)
         cmocka_unit_test(test_continuation_flood_is_bounded),
         cmocka_unit_test(test_memory_of_all_connections_is_bounded),
         cmocka_unit_test(test_records_of_another_socket_are_ignored),
+        cmocka_unit_test(test_requests_over_tls_wait_for_their_socket),
+        cmocka_unit_test(test_replies_in_memory_end_when_they_are_sent),
+        cmocka_unit_test(test_requests_without_a_socket_are_lost_and_counted),
+        cmocka_unit_test(test_last_frames_may_follow_the_end_of_a_connection_over_tls),
+        cmocka_unit_test(test_connections_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,143 @@
+"""Streams of HTTP/2 over TLS are requests like those without TLS: each once, with the peer of its own connection; in a server with OpenSSL on its
+socket (nginx), in one that keeps TLS in memory (asyncio), and in one of Go. Each path has the port of its client, so that a request on another's
+connection shows."""
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from harness.machine import need_command
+from harness.processes import wait_for
+from harness.workloads import workload_path
+from http2_client import PREFACE, SETTINGS, Http2Client, frame
+from real_servers import start_nginx
+from test_request_counts import assert_counted, counted, named
+from test_requests_tls import SERVER, assert_on_their_connections, certificate, records, unbound, watch  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("root")
+CONNECTIONS, ROUNDS, STREAMS = 3, 10, 5
+
+
+@pytest.fixture
+def nginx(run, tmp_path, certificate):  # noqa: F811
+    tmp_path.chmod(0o755)
+    (tmp_path / "large").write_bytes(b"x" * 50_000)
+    return start_nginx(run, tmp_path, f"ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]}; location /of/ {{ return 200 ok; }}"
+                       f" location /failing {{ return 503; }} location / {{ root {tmp_path}; }}", "http2_max_concurrent_streams 200;",
+                       before=named("h2-tls-nginx"), options="ssl http2")
+
+
+def connect(port):
+    return Http2Client(port, tls=True)
+
+
+def ask(clients, rounds=ROUNDS):
+    """STREAMS at a time on each connection; returns how many."""
+    for _ in range(rounds):
+        asked = [(client, client.ask(f"/of/p{client.own_port}?token=secret")) for client in clients for _ in range(STREAMS)]
+        assert all(client.reply(stream)[":status"] == "200" for client, stream in asked)
+    return len(clients) * rounds * STREAMS
+
+
+def close(clients):
+    for client in clients:
+        client.close()
+
+
+def test_openssl_on_the_socket(agent, nginx):
+    """nginx's file of 50 kB ends when its last byte was sent."""
+    watching = watch(agent)
+    clients = [connect(nginx.port) for _ in range(CONNECTIONS)]
+    asked = ask(clients)
+    assert clients[0].reply(clients[0].ask("/large"))[":status"] == "200"
+    assert clients[0].reply(clients[0].ask("/failing"))[":status"] == "503"
+    close(clients)
+    assert_counted(watching, "h2-tls-nginx", Counter({"2xx": asked + 1, "5xx": 1}))
+    found = wait_for(lambda: records(watching, nginx.pid), what="requests with a record")
+    assert_on_their_connections([request for request in found if request["route"].startswith("/of/")])
+    assert {request["protocol"] for request in found} == {"http/2"}
+    assert unbound(watching) == 0
+
+
+def test_openssl_in_memory(agent, run, certificate):  # noqa: F811
+    server = run(*named("h2-tls-asyncio"), sys.executable, SERVER, *certificate, name="h2-tls-asyncio")
+    port = int(wait_for(lambda: server.out, what="the server"))
+    watching, clients, asked = watch(agent), [connect(port) for _ in range(CONNECTIONS)], []
+    # Its first replies show that TLS is in memory; their requests are held until a later one shows the socket.
+    wait_for(lambda: asked.append(ask(clients, 1)) or counted(watching, "h2-tls-asyncio"), what="the agent to find the connections")
+    asked.append(ask(clients))
+    wait_for(lambda: counted(watching, "h2-tls-asyncio").total() >= sum(asked), 60, "all requests to be counted")
+    close(clients)
+    assert counted(watching, "h2-tls-asyncio") == {"2xx": sum(asked)}
+    assert_on_their_connections(wait_for(lambda: records(watching, server.pid), what="requests with a record"))
+    assert unbound(watching) == 0
+
+
+def start_go(run, watching, certificate):  # noqa: F811
+    """(server, port): a program of Go that the agent is attached to."""
+    before = watching.metric("sonde_requests_tls_attachments")
+    server = run(*named("h2-tls-go"), workload_path("tls_server"), *certificate, name="h2-tls-go")
+    wait_for(lambda: watching.metric("sonde_requests_tls_attachments") > before, what="the agent to attach to the program")
+    return server, int(wait_for(lambda: server.out, what="the server"))
+
+
+def test_go(agent, run, certificate):  # noqa: F811
+    watching = watch(agent)
+    server, port = start_go(run, watching, certificate)
+    clients = [connect(port) for _ in range(CONNECTIONS)]
+    asked = ask(clients)
+    assert clients[0].reply(clients[0].ask("/large"))[":status"] == "200"
+    close(clients)
+    assert_counted(watching, "h2-tls-go", Counter({"2xx": asked + 1}))
+    found = wait_for(lambda: records(watching, server.pid), what="requests with a record")
+    assert_on_their_connections([request for request in found if request["route"].startswith("/of/")])
+    assert unbound(watching) == 0
+
+
+def test_connection_that_is_older_than_the_agent(agent, nginx):
+    """Once its text is known to be no HTTP/1, two frames show what it is."""
+    client = connect(nginx.port)
+    ask([client], 1)
+    watching = watch(agent)
+    ask([client], 3)
+    wait_for(lambda: counted(watching, "h2-tls-nginx").total() >= STREAMS, what="requests to be counted")
+    before = counted(watching, "h2-tls-nginx").total()
+    asked = ask([client])
+    wait_for(lambda: counted(watching, "h2-tls-nginx").total() >= before + asked, what="all requests to be counted")
+    assert counted(watching, "h2-tls-nginx") == {"2xx": before + asked}
+
+
+def test_garbage_after_the_preface_does_no_harm(agent, nginx):
+    watching = watch(agent)
+    for data in (random.Random(7).randbytes(20_000), frame(SETTINGS, 0, 0) + b"\xff" * 5000, b""):
+        client = Http2Client(nginx.port, PREFACE + data, tls=True)
+        try:
+            while client.socket.recv(65536):
+                pass
+        except OSError:
+            pass  # reset by nginx
+        client.close()
+    clients = [connect(nginx.port)]
+    asked = ask(clients)
+    wait_for(lambda: counted(watching, "h2-tls-nginx")["2xx"] >= asked, 60, "the requests of others")
+    assert counted(watching, "h2-tls-nginx")["2xx"] == asked
+    assert watching.running.alive
+
+
+# ---- other projects' clients ----
+
+@pytest.mark.peer
+@pytest.mark.parametrize("streams", [1, 100])
+@pytest.mark.parametrize("server", ["nginx", "go"])
+def test_counts_equal_those_of_h2load(agent, run, nginx, certificate, server, streams):  # noqa: F811
+    """4,000 requests on 4 connections, some of them with replies of 50 kB."""
+    watching = watch(agent)
+    port, service = (nginx.port, "h2-tls-nginx") if server == "nginx" else (start_go(run, watching, certificate)[1], "h2-tls-go")
+    for path, requests in (("large", 100), ("missing", 3900)):
+        done = subprocess.run([need_command("h2load"), "-n", str(requests), "-c", "4", "-m", str(streams), f"https://127.0.0.1:{port}/{path}"],
+                              capture_output=True, text=True, timeout=60)
+        assert re.search(rf"{requests} total, {requests} started, {requests} done, .* 0 errored, 0 timeout", done.stdout), done.stdout
+    assert_counted(watching, service, Counter({"2xx": 100, "4xx": 3900}))
+    assert unbound(watching) == 0
