@@ -152,7 +152,7 @@ static __always_inline void tls_begin_call(const struct user_registers *r, bool 
     else
         bpf_map_update_elem(&tls_calls, &tid, &call, BPF_ANY);
     if (!tls_is_process(pid))
-        __sync_fetch_and_or(&tls_processes[pid % TLS_PID_BITS / 64], 1ULL << (pid % 64));
+        tls_processes[table_index(pid, TLS_PIDS - 1)] = 1;
 }
 
 /* How many bytes the call took; 0: none. */
@@ -332,7 +332,7 @@ static __always_inline void tls_begin_go(const struct user_registers *r, bool is
     bpf_map_update_elem(&tls_goroutines, &key, &call, BPF_ANY);
     tls_has_go = true;
     if (!tls_is_process(pid))
-        __sync_fetch_and_or(&tls_processes[pid % TLS_PID_BITS / 64], 1ULL << (pid % 64));
+        tls_processes[table_index(pid, TLS_PIDS - 1)] = 1;
     struct tls_stream *s = is_write ? tls_stream_make(call.ssl) : NULL;
     if (s) {
         s->produced += call.size;

@@ -13,7 +13,7 @@
 #define TLS_GOROUTINES_MAX 4096 /* each waits in a read while its connection is idle */
 #define TLS_RECORDS_MAX    4096
 #define TLS_BUFFERED_MAX   256
-#define TLS_PID_BITS       32768
+#define TLS_PIDS           32768 /* a power of two */
 #define TLS_STACK_BYTES    65536 /* of the functions that OpenSSL calls */
 
 /* Set before loading: programs read the plaintext of TLS. */
@@ -131,12 +131,12 @@ struct {
     __type(value, struct tls_socket);
 } tls_sockets SEC(".maps");
 
-/* A bit for each process that has called an SSL object since it was attached to, by the low bits of its PID. */
-volatile __u64 tls_processes[TLS_PID_BITS / 64];
+/* 1 for each process that has called an SSL object since it was attached to, by the low bits of its PID. */
+volatile __u8 tls_processes[TLS_PIDS];
 
 static __always_inline bool tls_is_process(__u32 pid)
 {
-    return tls_processes[pid % TLS_PID_BITS / 64] >> (pid % 64) & 1;
+    return tls_processes[table_index(pid, TLS_PIDS - 1)];
 }
 
 static __always_inline __u64 tls_thread_start(void)

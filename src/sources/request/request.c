@@ -287,8 +287,7 @@ size_t request_source_tls_buffered(void *request_source, uint32_t *ret_pids, siz
 bool request_source_reads_tls(void *request_source, uint32_t pid)
 {
     const struct request_source *s = request_source;
-    const size_t bit = pid % (8 * sizeof(s->bpf->bss->tls_processes));
-    return s->bpf->bss->tls_processes[bit / 64] >> (bit % 64) & 1;
+    return s->bpf->bss->tls_processes[pid % sizeof(s->bpf->bss->tls_processes)];
 }
 
 uint64_t request_source_tls_runs(void *request_source)
