@@ -8,11 +8,12 @@ import sys
 from collections import Counter
 
 import pytest
-from harness.machine import need_command
+from harness.machine import free_port, need_command
 from harness.processes import wait_for
 from harness.workloads import workload_path
 from http2_client import PREFACE, SETTINGS, Http2Client, frame
-from real_servers import start_nginx
+from pypi import environment
+from real_servers import listens, start_nginx
 from test_request_counts import assert_counted, counted, named
 from test_requests_tls import SERVER, assert_on_their_connections, certificate, records, unbound, watch  # noqa: F401
 
@@ -140,4 +141,30 @@ def test_counts_equal_those_of_h2load(agent, run, nginx, certificate, server, st
                               capture_output=True, text=True, timeout=60)
         assert re.search(rf"{requests} total, {requests} started, {requests} done, .* 0 errored, 0 timeout", done.stdout), done.stdout
     assert_counted(watching, service, Counter({"2xx": 100, "4xx": 3900}))
+    assert unbound(watching) == 0
+
+
+APP = """
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+"""
+
+
+@pytest.mark.peer
+def test_counts_of_hypercorn_equal_those_of_h2load(agent, run, tmp_path, certificate):  # noqa: F811
+    """TLS in memory: the requests until the agent has attached to BIO_write are held, and counted as well."""
+    python, port = environment("hypercorn-venv", ["hypercorn==0.18.0"], [sys.executable, "/usr/bin/python3"], "sys.version_info >= (3, 10)") / "python", free_port()
+    (tmp_path / "app.py").write_text(APP)
+    server = run(*named("h2-tls-hypercorn"), python, "-m", "hypercorn", "--bind", f"127.0.0.1:{port}", "--certfile", certificate[0], "--keyfile", certificate[1], "app:app",
+                 cwd=tmp_path, name="hypercorn")
+    wait_for(lambda: listens(port) or not server.alive, what="hypercorn")
+    watching = watch(agent)
+    first, asked = connect(port), []
+    wait_for(lambda: asked.append(ask([first], 1)) or counted(watching, "h2-tls-hypercorn"), what="the agent to find the connection")
+    done = subprocess.run([need_command("h2load"), "-n", "2000", "-c", "4", "-m", "10", f"https://127.0.0.1:{port}/"], capture_output=True, text=True, timeout=60)
+    assert "2000 done, 2000 succeeded, 0 failed" in done.stdout, done.stdout
+    first.close()
+    assert_counted(watching, "h2-tls-hypercorn", Counter({"2xx": sum(asked) + 2000}))
     assert unbound(watching) == 0
