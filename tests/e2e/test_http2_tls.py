@@ -8,12 +8,14 @@ import sys
 from collections import Counter
 
 import pytest
+from h2_grpc_receiver import H2GrpcReceiver
 from harness.machine import free_port, need_command
 from harness.processes import wait_for
 from harness.workloads import workload_path
 from http2_client import PREFACE, SETTINGS, Http2Client, frame
 from pypi import environment
-from real_servers import listens, start_nginx
+from real_servers import listens, start_nginx, start_threading
+from test_http2 import recorded
 from test_request_counts import assert_counted, counted, named
 from test_requests_tls import SERVER, assert_on_their_connections, certificate, records, unbound, watch  # noqa: F401
 
@@ -22,11 +24,20 @@ CONNECTIONS, ROUNDS, STREAMS = 3, 10, 5
 
 
 @pytest.fixture
-def nginx(run, tmp_path, certificate):  # noqa: F811
+def grpc_server():
+    server = H2GrpcReceiver((5, "no such thing"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def nginx(run, tmp_path, certificate, grpc_server):  # noqa: F811
     tmp_path.chmod(0o755)
+    upstream = start_threading(run)
     (tmp_path / "large").write_bytes(b"x" * 50_000)
     return start_nginx(run, tmp_path, f"ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]}; location /of/ {{ return 200 ok; }}"
-                       f" location /failing {{ return 503; }} location / {{ root {tmp_path}; }}", "http2_max_concurrent_streams 200;",
+                       f" location /failing {{ return 503; }} location /slow/ {{ proxy_pass http://127.0.0.1:{upstream.port}/; }}"
+                       f" location /shop.Cart/ {{ grpc_pass {grpc_server.url.replace('http', 'grpc')}; }} location / {{ root {tmp_path}; }}", "http2_max_concurrent_streams 200;",
                        before=named("h2-tls-nginx"), options="ssl http2")
 
 
@@ -60,6 +71,19 @@ def test_openssl_on_the_socket(agent, nginx):
     assert_on_their_connections([request for request in found if request["route"].startswith("/of/")])
     assert {request["protocol"] for request in found} == {"http/2"}
     assert unbound(watching) == 0
+
+
+def test_causes_and_statuses_are_those_without_tls(sonde, agent, nginx):
+    """A request that waits for an upstream server, and a gRPC call that nginx passes on."""
+    watching, client = watch(agent), connect(nginx.port)
+    assert client.reply(client.ask("/slow/sleep"))[":status"] == "200"
+    assert client.reply(client.call("/shop.Cart/GetItem"))["grpc-status"] == "5"
+    slow, = recorded(sonde, watching, 1, route="/slow/sleep", protocol="http/2")
+    assert slow["tls"] and slow["pid"] == nginx.pid and slow["upstream"], slow
+    assert any("nanosleep" in part["detail"] for part in slow["parts"]), slow
+    call, = recorded(sonde, watching, 1, route="/shop.Cart/GetItem", pid=nginx.pid)
+    assert call["tls"] and (call["protocol"], call["grpc_status"], call["status"]) == ("grpc", 5, 200), call
+    client.close()
 
 
 def test_openssl_in_memory(agent, run, certificate):  # noqa: F811
