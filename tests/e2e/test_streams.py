@@ -125,14 +125,14 @@ def test_first_token_is_explained_while_the_stream_goes_on(sonde, run, agent, tm
     """Its tokens follow each other without a pause. The record of the end has the components of the first one."""
     server, _ = start_model_server(run, tmp_path)
     watching = agent(*NO_BUDGET)
-    stream = threading.Thread(target=ask, args=(server.port, chat(200)))
+    stream = threading.Thread(target=ask, args=(server.port, chat(400)))
     stream.start()
     early = wait_for(lambda: [r for r in why(sonde, watching) if r["pid"] == server.pid and r.get("stream", {}).get("tokens")], what="the first token")[0]
     assert stream.is_alive() and early["duration_ns"] < 1_000_000_000, early
     assert_parts_add_up(early)
     stream.join()
     late, = streams_of(sonde, watching, server, 1).values()
-    assert late["stream"]["tokens"] == 200 and late["stream"]["first_ns"] == early["stream"]["first_ns"], (early, late)
+    assert late["stream"]["tokens"] == 400 and late["stream"]["first_ns"] == early["stream"]["first_ns"], (early, late)
     assert_parts_add_up(late)
     assert unattributed(late["stream"]["first_parts"]) <= unattributed(early["stream"]["first_parts"]), (early, late)
 

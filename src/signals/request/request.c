@@ -40,6 +40,8 @@ struct request_signal {
     const struct request_stream_record *streams[PENDING_MAX]; /* the latest with this remainder of its ID */
     struct request_path pending[PENDING_MAX];
     size_t pending_count;
+    const struct request_stream_record *ended[PENDING_MAX]; /* counted when the turn ends: behind their requests */
+    size_t ended_count;
 };
 
 static void destroy_request(void *self)
@@ -172,14 +174,40 @@ static void diagnose_pending(struct request_signal *q)
     q->pending_count = 0;
 }
 
+static const char *service_of(const struct request_signal *q, const struct request_stream_record *record)
+{
+    struct processes *processes = q->services->processes;
+    const struct process *process = processes ? processes_find(processes, record->h.pid, record->cgroup_id) : NULL;
+    const char *name = process ? processes_resource(processes, process)->service_name : "";
+    return name[0] ? name : record->comm;
+}
+
+static void count_ended_streams(struct request_signal *q)
+{
+    for (size_t i = 0; i < q->ended_count; i++)
+        generation_metrics_record(q->generations, service_of(q, q->ended[i]), q->ended[i]);
+    q->ended_count = 0;
+}
+
+/* Whether a record of this turn is of the process. */
+static bool has_record_of(const struct request_signal *q, uint32_t pid)
+{
+    for (size_t i = 0; i < q->pending_count; i++)
+        if (q->pending[i].record->h.pid == pid)
+            return true;
+    for (size_t i = 0; i < q->ended_count; i++)
+        if (q->ended[i]->h.pid == pid)
+            return true;
+    return false;
+}
+
 static void diagnose_before_exec(void *self, uint32_t pid)
 {
     struct request_signal *q = self;
-    for (size_t i = 0; i < q->pending_count; i++)
-        if (q->pending[i].record->h.pid == pid) {
-            diagnose_pending(q);
-            return;
-        }
+    if (!has_record_of(q, pid))
+        return;
+    diagnose_pending(q);
+    count_ended_streams(q);
 }
 
 static void take_request(void *self, const struct record_header *header)
@@ -205,28 +233,24 @@ static void take_caller(void *self, const struct record_header *header)
         request_callers_add(&q->callers, record->id, &caller);
 }
 
-static const char *service_of(const struct request_signal *q, const struct request_stream_record *record)
-{
-    struct processes *processes = q->services->processes;
-    const struct process *process = processes ? processes_find(processes, record->h.pid, record->cgroup_id) : NULL;
-    const char *name = process ? processes_resource(processes, process)->service_name : "";
-    return name[0] ? name : record->comm;
-}
-
 /* Comes ahead of the request's own record. */
 static void take_stream(void *self, const struct record_header *header)
 {
     struct request_signal *q = self;
     const struct request_stream_record *record = (const struct request_stream_record *)header;
     q->streams[record->id % PENDING_MAX] = record;
-    if (record->flags & REQUEST_STREAM_ENDED)
-        generation_metrics_record(q->generations, service_of(q, record), record);
+    if (!(record->flags & REQUEST_STREAM_ENDED))
+        return;
+    q->ended[q->ended_count++] = record;
+    if (q->ended_count == PENDING_MAX)
+        count_ended_streams(q);
 }
 
 static void end_turn(void *self, const struct mapped_processes *mapped)
 {
     struct request_signal *q = self;
     diagnose_pending(q);
+    count_ended_streams(q);
     memset(q->streams, 0, sizeof(q->streams));
     if (q->tls)
         request_tls_turn(q->tls, mapped);
