@@ -9,7 +9,7 @@
 
 #define TLS_TEXT_BYTES 4096
 #define TLS_TEXT_PIECE 1024
-#define TLS_TEXTS_MAX  64
+#define TLS_TEXTS_MAX  60
 
 struct tls_text_name {
     struct tls_stream_name stream;
