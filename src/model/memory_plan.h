@@ -8,7 +8,7 @@
 /* X(id, name, weight): which limit the part sets. */
 #define MEMORY_PARTS(X)                                                                                                \
     X(RECORDER, "recorder",                                                                                            \
-      432) /* rings of the flight recorder: how far back the causes of slow requests are known */                      \
+      441) /* rings of the flight recorder: how far back the causes of slow requests are known */                      \
     X(UNWIND_TABLES, "unwind_tables", 180)  /* in the kernel */                                                        \
     X(WINDOWS, "windows", 170)              /* samples of the last two minutes */                                      \
     X(CODE, "code", 100)                    /* functions of interpreters, which name their frames */                   \

@@ -101,11 +101,17 @@ def test_openssl_in_memory(agent, run, certificate):  # noqa: F811
 
 
 def start_go(run, watching, certificate):  # noqa: F811
-    """(server, port): a program of Go that the agent is attached to."""
-    before = watching.metric("sonde_requests_tls_attachments")
+    """(server, port): a program of Go whose requests the agent counts. Those that show it are redirected (3xx)."""
     server = run(*named("h2-tls-go"), workload_path("tls_server"), *certificate, name="h2-tls-go")
-    wait_for(lambda: watching.metric("sonde_requests_tls_attachments") > before, what="the agent to attach to the program")
-    return server, int(wait_for(lambda: server.out, what="the server"))
+    port = int(wait_for(lambda: server.out, what="the server"))
+
+    def is_counted():
+        client = connect(port)
+        client.reply(client.ask("/of"))
+        client.close()
+        return counted(watching, "h2-tls-go")
+    wait_for(is_counted, 60, "the agent to attach to the program")
+    return server, port
 
 
 def test_go(agent, run, certificate):  # noqa: F811
@@ -115,7 +121,8 @@ def test_go(agent, run, certificate):  # noqa: F811
     asked = ask(clients)
     assert clients[0].reply(clients[0].ask("/large"))[":status"] == "200"
     close(clients)
-    assert_counted(watching, "h2-tls-go", Counter({"2xx": asked + 1}))
+    wait_for(lambda: counted(watching, "h2-tls-go")["2xx"] >= asked + 1, 60, "all requests to be counted")
+    assert counted(watching, "h2-tls-go")["2xx"] == asked + 1
     found = wait_for(lambda: records(watching, server.pid), what="requests with a record")
     assert_on_their_connections([request for request in found if request["route"].startswith("/of/")])
     assert unbound(watching) == 0
@@ -164,7 +171,8 @@ def test_counts_equal_those_of_h2load(agent, run, nginx, certificate, server, st
         done = subprocess.run([need_command("h2load"), "-n", str(requests), "-c", "4", "-m", str(streams), f"https://127.0.0.1:{port}/{path}"],
                               capture_output=True, text=True, timeout=60)
         assert re.search(rf"{requests} total, {requests} started, {requests} done, .* 0 errored, 0 timeout", done.stdout), done.stdout
-    assert_counted(watching, service, Counter({"2xx": 100, "4xx": 3900}))
+    wait_for(lambda: counted(watching, service)["4xx"] >= 3900, 60, "all requests to be counted")
+    assert [counted(watching, service)[status] for status in ("2xx", "4xx", "5xx")] == [100, 3900, 0]
     assert unbound(watching) == 0
 
 
