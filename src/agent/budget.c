@@ -9,14 +9,15 @@
 #include <sys/resource.h>
 
 #define SECOND_NS      1000000000ull
-#define LEVEL_NS       (30 * SECOND_NS)  /* a level lasts at least so long */
+#define LEVEL_NS       (30 * SECOND_NS)                    /* a level lasts at least so long; */
+#define FAR_OVER_NS    (BUDGET_WINDOW_SECONDS * SECOND_NS) /* one that is_far_over, until its cost is measured */
 #define RESTORE_MAX_NS (480 * SECOND_NS) /* and at most so long before detail is restored, where the cost allows it */
 #define WORSE_FIRST_NS                                                                                                 \
     (20 * SECOND_NS) /* the initial scan of running processes is a one-time cost, and not counted                      \
                       */
 #define SAVED_MAX_SECONDS 30
 #define BETTER_BELOW      0.6 /* of the allowed share: the next level costs more */
-#define TWO_LEVELS_FROM   2   /* times the allowed share: one level would not suffice */
+#define FAR_OVER_FROM     2   /* times the allowed share: one level would not suffice */
 
 static double most_saved_ns(const struct budget *b)
 {
@@ -84,6 +85,17 @@ static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
     return true;
 }
 
+static bool is_far_over(const struct budget *b)
+{
+    return b->one_cpu_share > FAR_OVER_FROM * b->one_cpu_share_allowed;
+}
+
+/* How long the present level lasts before detail is reduced further. */
+static uint64_t least_ns(const struct budget *b)
+{
+    return is_far_over(b) ? FAR_OVER_NS : LEVEL_NS;
+}
+
 /* Half of the allowed savings are there: the cost was low for a while, and not only for the last seconds. */
 static bool has_headroom(const struct budget *b)
 {
@@ -111,10 +123,9 @@ bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t
     const uint64_t lasted_ns = now_ns - b->last_change_ns;
     if (!b->changes && lasted_ns < WORSE_FIRST_NS)
         b->saved_ns = most_saved_ns(b);
-    if (lasted_ns >= LEVEL_NS && b->saved_ns < 0) {
+    if (lasted_ns >= least_ns(b) && b->saved_ns < 0) {
         const enum source_detail next = next_level(b, b->detail, 1);
-        const bool is_far_over = b->one_cpu_share > TWO_LEVELS_FROM * b->one_cpu_share_allowed;
-        return change(b, is_far_over ? next_level(b, next, 1) : next, now_ns);
+        return change(b, is_far_over(b) ? next_level(b, next, 1) : next, now_ns);
     }
     if (lasted_ns >= b->restore_after_ns && has_headroom(b))
         return change(b, next_level(b, b->detail, -1), now_ns);
@@ -133,7 +144,7 @@ static uint64_t reduces_after_ns(const struct budget *b, uint64_t now_ns)
     const uint64_t lasted_ns = now_ns - b->last_change_ns;
     const uint64_t free_ns = !b->changes && lasted_ns < WORSE_FIRST_NS ? WORSE_FIRST_NS - lasted_ns : 0;
     const uint64_t saved_ns = free_ns + (uint64_t)(b->saved_ns > 0 ? b->saved_ns / excess : 0);
-    const uint64_t level_ns = lasted_ns < LEVEL_NS ? LEVEL_NS - lasted_ns : 0;
+    const uint64_t level_ns = lasted_ns < least_ns(b) ? least_ns(b) - lasted_ns : 0;
     return saved_ns > level_ns ? saved_ns : level_ns;
 }
 

@@ -110,11 +110,11 @@ static void test_far_over_budget_sheds_two_levels_at_a_time(void **state)
 {
     (void)state;
     struct load l = start();
-    spend(&l, 0.5, 35);
+    spend(&l, 0.5, 25);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_HALF_RATE);
-    spend(&l, 0.5, 30);
+    spend(&l, 0.5, 11);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_NO_OFF_CPU);
-    spend(&l, 0.5, 30);
+    spend(&l, 0.5, 11);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
     spend(&l, 0.001, 1000);
     assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
