@@ -121,6 +121,7 @@ def test_tokens_over_tls_are_those_of_the_log(sonde, run, agent, tmp_path, certi
     assert_tokens_are_logged(sonde, watching, server, log, 1)  # as the process served many others just before
 
 
+@pytest.mark.statistical  # the stream must last until the first record is found
 def test_first_token_is_explained_while_the_stream_goes_on(sonde, run, agent, tmp_path):
     """Its tokens follow each other without a pause. The record of the end has the components of the first one."""
     server, _ = start_model_server(run, tmp_path)
