@@ -53,7 +53,7 @@ def test_sleeping_function_is_shown_by_the_agent(sonde, agent, run, tmp_path):
     wait_for(all_whole, 120, "a whole stack of each server")
     for server in servers:
         for part in naps_of(why(sonde, watching), server):
-            if "stack" in part:
+            if is_whole(part):  # another one may end below nap_long: its unwind table was not ready
                 assert_function(part)
 
 
