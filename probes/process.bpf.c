@@ -58,6 +58,32 @@ static __always_inline __u64 has_prefix(__u64 word, __u64 next)
     return found;
 }
 
+static __always_inline struct piece *piece_get(void)
+{
+    __u32 zero = 0;
+
+    return bpf_map_lookup_elem(&pieces, &zero);
+}
+
+/* Whether the prefix starts in the word `before` the piece, or in the piece. A global function: the verifier checks it
+ * once, and not for each piece. */
+__noinline int find_prefix(__u64 before)
+{
+    struct piece *piece = piece_get();
+    __u64 found = 0;
+
+    if (!piece)
+        return 1;
+#pragma clang loop unroll(disable)
+    for (int k = 0; k < PIECE_WORDS; k++) {
+        __u64 word = piece->words[k];
+
+        found |= has_prefix(before, word);
+        before = word;
+    }
+    return found;
+}
+
 /* Whether the environment contains the prefix, or cannot be checked. After the end of the environment, a piece holds
  * bytes of an earlier one: they can only add a prefix, so that user space reads an environment without need. */
 static __always_inline bool has_variables(struct piece *piece, __u64 start, __u64 end)
@@ -65,23 +91,15 @@ static __always_inline bool has_variables(struct piece *piece, __u64 start, __u6
     __u64 before = 0;
 
     for (int i = 0; i < PIECES_MAX; i++) {
-        __u64 found = 0, size = end - start;
+        __u64 size = end - start;
 
         if (start >= end)
             break;
         if (size > PIECE_BYTES)
             size = PIECE_BYTES;
-        if (bpf_probe_read_user(piece, size, (const void *)start))
+        if (bpf_probe_read_user(piece, size, (const void *)start) || find_prefix(before))
             return true;
-#pragma clang loop unroll(disable)
-        for (int k = 0; k < PIECE_WORDS; k++) {
-            __u64 word = piece->words[k];
-
-            found |= has_prefix(before, word);
-            before = word;
-        }
-        if (found)
-            return true;
+        before = piece->words[PIECE_WORDS - 1];
         start += PIECE_BYTES;
     }
     return start < end || has_prefix(before, 0);
@@ -104,7 +122,7 @@ int environment_exec(void *ctx)
 {
     __u64 now = bpf_ktime_get_ns();
     __u32 zero = 0;
-    struct piece *piece = bpf_map_lookup_elem(&pieces, &zero);
+    struct piece *piece = piece_get();
     struct process_environment_stats *stats = bpf_map_lookup_elem(&environment_stats, &zero);
 
     if (!piece || !stats)

@@ -70,7 +70,9 @@ static __always_inline void set_current_syscall(struct recorder_record *r)
         set_syscall(r, (struct task_struct *)bpf_get_current_task());
 }
 
-static __always_inline void record_waking(struct task_struct *task)
+/* `is_new`: the woken thread has just been created. That neither completes a future nor releases a lock, so the program
+ * of the current thread is not read. */
+static __always_inline void record_waking(struct task_struct *task, bool is_new)
 {
     const struct recorder_place place = recorder_place();
     const __u64 waker = bpf_get_current_pid_tgid(); /* process and thread */
@@ -87,7 +89,7 @@ static __always_inline void record_waking(struct task_struct *task)
     if (!r.flags || (is_detailed && r.flags == RECORDER_IN_SOFTIRQ))
         set_current_syscall(&r);
     recorder_put_scheduler(&place, &r);
-    if (has_tasks && !r.flags)
+    if (has_tasks && !r.flags && !is_new)
         record_program(r.time_ns,
                        r.syscall == NR_futex   ? RECORDER_AT_RELEASE
                        : r.syscall == NR_write ? RECORDER_AT_WRITE
@@ -100,7 +102,7 @@ static __always_inline void record_waking(struct task_struct *task)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(recorder_waking, struct task_struct *task)
 {
-    record_waking(task);
+    record_waking(task, false);
     return 0;
 }
 
@@ -108,7 +110,7 @@ int BPF_PROG(recorder_waking, struct task_struct *task)
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(recorder_born, struct task_struct *task)
 {
-    record_waking(task);
+    record_waking(task, true);
     return 0;
 }
 

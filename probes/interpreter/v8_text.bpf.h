@@ -201,14 +201,13 @@ __noinline int v8_string(__u64 object, __u32 room, __u32 locates)
 
 /* ---- lines ---- */
 
-#define V8_BYTES(width, c) ((width) == 1 ? (c)*0x0101010101010101ULL : (c)*0x0001000100010001ULL)
-
-/* Number of zero characters in the word; `high`: the top bit of each character. */
-static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u32 width)
+/* Number of zero characters in the word, which have `bits`; `high`: the top bit of each; `ones`: the lowest bit of
+ * each. It has no branches, because they would multiply the verifier's work. */
+static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u64 ones, __u32 bits)
 {
     __u64 zeros = ~(((word & ~high) + ~high) | word | ~high);
 
-    return width == 1 ? (zeros >> 7) * 0x0101010101010101ULL >> 56 : (zeros >> 15) * 0x0001000100010001ULL >> 48;
+    return (zeros >> (bits - 1)) * ones >> (64 - bits);
 }
 
 #define V8_WORDS_A_LEG 32
@@ -217,9 +216,10 @@ static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u32 width)
 __noinline int v8_count_leg(void)
 {
     struct v8_scratch *v = v8_scratch_get();
-    __u32 width = v ? v->width : 1;
-    __u64 high = V8_BYTES(width, width == 1 ? 0x80ULL : 0x8000ULL);
-    __u64 newline = V8_BYTES(width, 10ULL), ret = V8_BYTES(width, 13ULL), separator = 0x2028202820282028ULL;
+    __u32 bits = v && v->width != 1 ? 16 : 8;
+    __u64 ones = bits == 8 ? 0x0101010101010101ULL : 0x0001000100010001ULL, high = ones << (bits - 1);
+    __u64 newline = 10 * ones, ret = 13 * ones, separator = 0x2028202820282028ULL;
+    __u64 has_separators = bits == 8 ? 0 : ~0ULL; /* U+2028 and U+2029 */
     __u32 newlines = 0, returns = 0, separators = 0;
 
     if (!v)
@@ -227,10 +227,9 @@ __noinline int v8_count_leg(void)
     for (__u32 i = 0; i < V8_WORDS_A_LEG; i++) {
         __u64 word = v->chunk[(v->counted + i) & (V8_CHUNK_BYTES / 8 - 1)];
 
-        newlines += v8_zeros(word ^ newline, high, width);
-        returns += v8_zeros(word ^ ret, high, width);
-        if (width == 2)
-            separators += v8_zeros((word ^ separator) & ~0x0001000100010001ULL, high, width);
+        newlines += v8_zeros(word ^ newline, high, ones, bits);
+        returns += v8_zeros(word ^ ret, high, ones, bits);
+        separators += v8_zeros((word ^ separator) & ~ones, high, ones, bits) & has_separators;
     }
     v->counted += V8_WORDS_A_LEG;
     v->newlines += newlines;

@@ -20,7 +20,8 @@
 #include "probes/python.h"
 #include "probes/recorder/recorder_put_task.bpf.h"
 
-#define PYTHON_STATES_SEARCHED 256
+#define PYTHON_STATES_SEARCHED 16 /* at most, PYTHON_STATES_PIECES times */
+#define PYTHON_STATES_PIECES   16
 #define PYTHON_LOCALS_SEARCHED 8
 #define PYTHON_CELLS_SEARCHED  4
 #define PYTHON_VALUES_SEARCHED 12
@@ -43,6 +44,23 @@ static __always_inline bool python_is_state_of(const struct python_layout *l, __
     return thread_pointer - python_word(state + l->thread_id) < PYTHON_PTHREAD_BYTES;
 }
 
+/* Searches some thread states, from `state` on, for the one of the thread with this thread pointer. Returns that state,
+ * the one after those that were searched, or 0: there are no more. A global function: a loop over all states, in the
+ * caller, would be most of the verifier's work for each program that calls the recorder. */
+__noinline __u64 python_search_states(__u64 state, __u64 thread_pointer)
+{
+    __u32 pid = bpf_get_current_pid_tgid() >> 32;
+    const struct recorder_program *program = bpf_map_lookup_elem(&recorder_programs, &pid);
+    if (!program)
+        return 0;
+    for (int i = 0; i < PYTHON_STATES_SEARCHED && state; i++) {
+        if (python_is_state_of(&program->python, state, thread_pointer))
+            break;
+        state = python_word(state + program->python.thread_next);
+    }
+    return state;
+}
+
 /* The current thread's state; 0: it has none. */
 static __noinline __u64 python_current_state(const struct python_layout *l)
 {
@@ -56,10 +74,9 @@ static __noinline __u64 python_current_state(const struct python_layout *l)
     if (known && !known->address && known->id == now.id)
         return 0;
     __u64 state = python_word(interpreter + l->interpreter_threads);
-    for (int i = 0; i < PYTHON_STATES_SEARCHED && state; i++) {
-        if (python_is_state_of(l, state, thread_pointer))
-            break;
-        state = python_word(state + l->thread_next);
+    for (__u64 i = 0, from = 0; i < PYTHON_STATES_PIECES && state != from; i++) {
+        from = state;
+        state = python_search_states(from, thread_pointer);
     }
     now.address = state;
     bpf_map_update_elem(&recorder_tasks, &tid, &now, BPF_ANY);

@@ -11,7 +11,8 @@
 #include "probes/request/http2.h"
 #include "probes/request/request_state.bpf.h"
 
-#define HTTP2_STEPS    2048 /* frames and parts of vectors in one system call */
+#define HTTP2_STEPS    2048 /* frames and parts of vectors in one system call, */
+#define HTTP2_STRIDE   64   /* and in one call of http2_stride */
 #define HTTP2_PIECE    512
 #define HTTP2_FLUSH_AT 3584
 #define HTTP2_AHEAD    256 /* bytes that are read at once: most frames are smaller */
@@ -332,24 +333,32 @@ static long http2_step_in_loop(__u64 i, void *context)
     return w ? http2_step_inline(w, true) : 1;
 }
 
-static __always_inline void http2_end_walk(struct http2_walk *w, __u32 steps)
+static __always_inline void http2_end_walk(struct http2_walk *w, bool has_ended)
 {
-    if (steps == HTTP2_STEPS)
+    if (!has_ended)
         http2_lose_step(&w->side);
     if (w->used)
         http2_flush(&w->side, w);
+}
+
+/* Goes on by at most HTTP2_STRIDE steps. Returns whether the walk has ended. */
+__noinline int http2_stride(void)
+{
+    int has_ended = 0;
+    for (__u32 i = 0; i < HTTP2_STRIDE && !has_ended; i++)
+        has_ended = http2_step();
+    return has_ended;
 }
 
 /* Walks what the scratch describes. */
 __noinline int http2_walk_all(void)
 {
     struct http2_walk *w = http2_walk_find();
-    __u32 i;
-    for (i = 0; i < HTTP2_STEPS; i++)
-        if (http2_step())
-            break;
+    int has_ended = 0;
+    for (__u32 i = 0; i < HTTP2_STEPS / HTTP2_STRIDE && !has_ended; i++)
+        has_ended = http2_stride();
     if (w)
-        http2_end_walk(w, i);
+        http2_end_walk(w, has_ended);
     return 0;
 }
 
@@ -359,7 +368,7 @@ static __noinline int http2_walk_in_loop(void)
     struct http2_walk *w = http2_walk_find();
     const long steps = bpf_loop(HTTP2_STEPS, http2_step_in_loop, NULL, 0);
     if (w)
-        http2_end_walk(w, steps);
+        http2_end_walk(w, steps < HTTP2_STEPS);
     return 0;
 }
 

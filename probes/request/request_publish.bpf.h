@@ -11,8 +11,9 @@
 #include "probes/request/request_threads.bpf.h"
 
 /* The number of bounds that `ns` exceeds. It has no branches, because each would double the verifier's work. It is a
- * function, because the bounds of two inlined copies would not fit on the stack (link_record). */
-static __noinline __u64 duration_bucket(__u64 ns)
+ * global function, because the bounds of two inlined copies would not fit on the stack (link_record), and the verifier
+ * checks it once. */
+__noinline __u64 duration_bucket(__u64 ns)
 {
     __u64 v = at_most(ns, 1ULL << 62), bucket = 0;
 #define ADD_IF_ABOVE(bound) bucket += ((bound)-v) >> 63;

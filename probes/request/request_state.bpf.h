@@ -276,23 +276,24 @@ __noinline __u32 connection_claim(__u32 set)
     return TABLE_NOT_FOUND;
 }
 
-static __noinline struct request_connection *connection_make(struct sock *sk, __u64 pid_tgid)
+/* Makes the connection of the socket at `address`, which is called `name`. Returns its number; 0: it cannot be made. */
+__noinline __u32 connection_enter(__u64 address, __u64 name, __u64 pid_tgid)
 {
+    const struct sock *sk = (const struct sock *)address;
     __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
     if (family != AF_INET && family != AF_INET6)
-        return NULL;
-    __u64 name = has_socket_cookies ? bpf_get_socket_cookie(sk) : socket_name(sk);
+        return 0;
     if (!name || !table_claim(name)) /* another thread is at it */
-        return NULL;
+        return 0;
     __u32 set = socket_set(name), index = connection_claim(set);
     if (index == TABLE_NOT_FOUND) {
         table_release(name);
         lose(REQUEST_LOSS_MAP_FULL);
-        return NULL;
+        return 0;
     }
     struct request_connection *c = connection_find(index + 1);
     if (!c)
-        return NULL;
+        return 0;
     c->number = index + 1;
     c->process = 0;
     c->active = c->unanswered = c->is_http2 = c->tls = false;
@@ -312,7 +313,14 @@ static __noinline struct request_connection *connection_make(struct sock *sk, __
     else
         BPF_CORE_READ_INTO((__be32 *)c->r.peer_address, sk, __sk_common.skc_daddr);
     connection_names[set][table_index(index, 7)] = name;
-    return c;
+    return index + 1;
+}
+
+static __always_inline struct request_connection *connection_make(struct sock *sk, __u64 pid_tgid)
+{
+    __u64 name = has_socket_cookies ? bpf_get_socket_cookie(sk) : socket_name(sk);
+    __u32 number = connection_enter(number_of(sk), name, pid_tgid);
+    return number ? connection_find(number) : NULL;
 }
 
 /* The socket has no connection any more. */

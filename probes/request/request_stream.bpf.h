@@ -10,7 +10,7 @@
 #include "probes/request/stream_scan.h"
 
 #define SCAN_PIECE       64
-#define SCAN_STEP        8
+#define SCAN_STEP        4
 #define SCAN_PIECES_MAX  256 /* of one send, or of one request */
 #define SCAN_PARTS_MAX   16  /* of a vector */
 #define STREAM_PROCESSES 1024
@@ -210,12 +210,20 @@ static __always_inline __u32 stream_read_beginning(struct request_stream *st, __
     return at_most(n, STREAM_BEGINNING_BYTES);
 }
 
-/* A later send of a reply: does it begin a stream, and where? */
-static __always_inline enum stream_beginning stream_beginning_of(struct request_stream *st, __u64 address, __u64 parts,
-                                                                 __u32 bytes)
+/* The kind of data that the first `bytes` of the piece begin a stream with (enum stream_beginning). A global function:
+ * verified once. */
+__noinline int stream_beginning_of_piece(__u64 number, __u32 bytes)
 {
-    const __u32 n = stream_read_beginning(st, address, parts, bytes);
-    return stream_find_beginning((const char *)st->piece, n);
+    const struct request_stream *st = stream_find(number);
+    return st ? stream_find_beginning((const char *)st->piece, at_most(bytes, STREAM_BEGINNING_BYTES))
+              : STREAM_BEGINS_NOTHING;
+}
+
+/* A later send of a reply: does it begin a stream, and where? */
+static __always_inline int stream_beginning_of(const struct request_connection *c, struct request_stream *st,
+                                               __u64 address, __u64 parts, __u32 bytes)
+{
+    return stream_beginning_of_piece(c->number, stream_read_beginning(st, address, parts, bytes));
 }
 
 static __always_inline void stream_begin(struct request_connection *c, struct request_stream *st, __u8 place,
@@ -248,7 +256,7 @@ static __always_inline bool stream_open(struct request_connection *c, struct req
         set_stream_state(c, STREAM_IN_HEAD);
         return true;
     }
-    const enum stream_beginning beginning = stream_beginning_of(st, address, parts, bytes);
+    const int beginning = stream_beginning_of(c, st, address, parts, bytes);
     if (state == STREAM_IN_SIZE) {
         set_stream_state(c, beginning == STREAM_BEGINS_EVENT ? STREAM_FOUND : STREAM_NONE);
         return beginning == STREAM_BEGINS_EVENT;

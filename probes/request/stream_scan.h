@@ -186,11 +186,9 @@ static inline __attribute__((always_inline)) void stream_event_byte(stream_scan_
         s->flags = flags & ~STREAM_AFTER_CR;
     if (line == STREAM_LINE_OTHER)
         return;
-    if (line == STREAM_LINE_DATA) {
-        stream_data_byte(s, byte);
-    } else if (line == STREAM_LINE_SPACE) {
+    if (line == STREAM_LINE_DATA || line == STREAM_LINE_SPACE) {
         s->line = STREAM_LINE_DATA;
-        if (byte != ' ')
+        if (line == STREAM_LINE_DATA || byte != ' ')
             stream_data_byte(s, byte);
     } else if (byte == ':') {
         const _Bool is_data = s->hash == stream_word("data");
@@ -314,15 +312,15 @@ static inline __attribute__((always_inline)) void stream_json_byte(stream_scan_t
 
 static inline __attribute__((always_inline)) void stream_scan_byte(stream_scan_t s, __u8 byte)
 {
-    switch (s->place) {
-    case STREAM_PLACE_CHUNK: {
+    const __u8 place = s->place;
+    if (place == STREAM_PLACE_CHUNK) {
         const __u32 left = s->chunk_left - 1;
         s->chunk_left = left;
         if (!left)
             s->place = STREAM_PLACE_CHUNK_END;
-        stream_event_byte(s, byte);
-        break;
     }
+    switch (place) {
+    case STREAM_PLACE_CHUNK:
     case STREAM_PLACE_BODY:
         stream_event_byte(s, byte);
         break;
@@ -399,17 +397,14 @@ static inline __attribute__((always_inline)) _Bool stream_is_field(const char *t
 static inline __attribute__((always_inline)) enum stream_beginning
 stream_find_beginning(const char text[STREAM_BEGINNING_BYTES], __u32 bytes)
 {
-    if (stream_is_field(text, bytes))
-        return STREAM_BEGINS_EVENT;
-    STREAM_UNROLL
-    for (__u32 digits = 1; digits <= 7; digits++) {
-        if (digits + 2 > bytes || stream_hex_value((__u8)text[digits - 1]) < 0)
-            return STREAM_BEGINS_NOTHING;
-        if (text[digits] != '\r' || text[digits + 1] != '\n')
-            continue;
-        return bytes == digits + 2                                      ? STREAM_BEGINS_CHUNK_SIZE
-               : stream_is_field(text + digits + 2, bytes - digits - 2) ? STREAM_BEGINS_CHUNK
-                                                                        : STREAM_BEGINS_NOTHING;
-    }
-    return STREAM_BEGINS_NOTHING;
+    __u32 digits = 0;
+    while (digits < 7 && digits + 2 < bytes && stream_hex_value((__u8)text[digits]) >= 0)
+        digits++;
+    const _Bool is_size = digits && digits + 2 <= bytes && text[digits] == '\r' && text[digits + 1] == '\n';
+    const __u32 at = is_size ? digits + 2 : 0;
+    if (is_size && at == bytes)
+        return STREAM_BEGINS_CHUNK_SIZE;
+    if (!stream_is_field(text + at, bytes - at))
+        return STREAM_BEGINS_NOTHING;
+    return is_size ? STREAM_BEGINS_CHUNK : STREAM_BEGINS_EVENT;
 }
