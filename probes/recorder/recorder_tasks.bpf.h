@@ -11,6 +11,10 @@
 
 #define RECORDER_TASKS_MAX 8192
 
+/* Set before loading: the maps below and `go_labels` exist. Global functions check it, too: kernels before 6.8 check
+ * them without their callers. */
+const volatile bool has_tasks = false;
+
 /* By process. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -26,7 +30,7 @@ struct recorder_task {
     __u32 reason;   /* Go: of the wait that was recorded last, as the runtime numbers it */
     __u32 is_told;  /* Go: a wait of it was recorded since it was seen to run */
     __u32 searches; /* Python: how often the job of the thread may still be searched for, since it waited for work */
-    __u32 reserved;
+    __u32 before;   /* Go: the goroutine that the thread ran before, and whose wait was recorded: low bits of its id */
 };
 
 /* By thread. */

@@ -80,6 +80,9 @@ FASTAPI = ("fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "uvloop==
 STREAMING = ("clean", "clean_beside", "stream", "stream_sync", "stream_service", "to_thread", "to_threadpool", "def_route", "thread_cpu", "downstream_beside")
 TASKS = ("clean_beside", "task_group", "anyio_group", "gather_threads", "group_threads", "anyio_threads", "gather_service", "wait_for", "handovers")
 WEB, MLSERVER = ("uvicorn==0.54.0", "gunicorn==23.0.0", "asyncpg==0.30.0"), ("mlserver==1.7.1", "uvloop<0.22")
+GRPC = ("grpcio==1.74.0",)
+ON_LOOP = (*IN_PYTHON, "blocked_loop", "blocked_read")
+IN_GO, IN_NODE = (*ANY, "lock", "gc"), (*ANY, "pool_cpu", "gc", "blocked_loop", "blocked_read")
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Server:
     """`command`: interpreter (or "go", which builds it) and file; PORT LOG FOLDER and `arguments` follow. `packages`: from PyPI; the interpreter of their
     environment replaces PYTHON. `programs`: needed on the PATH. `busy`: a thread that serves several requests one after the other keeps the others waiting;
     this is the cause of the ground truth for it. `model`: requests are inferences of this model. `option`: of the command line, the last argument; without
-    it the server is left out."""
+    it the server is left out. `protocol`: "http1", "http2" or "grpc". `tls`: the environment variable CERTIFICATE names the file with certificate and key."""
     command: tuple
     causes: tuple
     packages: tuple = ()
@@ -96,6 +99,8 @@ class Server:
     model: str = ""
     arguments: tuple = ()
     option: str = ""
+    protocol: str = "http1"
+    tls: bool = False
 
 
 CHAIN = ("clean", "cpu", "sleep", "disk", "downstream", "hog", "decoy_disk", "query_sleep", "query_lock", "query_cpu", "cpu_downstream", "blocked_loop")
@@ -103,14 +108,21 @@ SERVERS = {
     "threads": Server((PYTHON, "threads.py"), (*IN_PYTHON, "decoy_lock")),
     "prefork": Server((PYTHON, "prefork.py"), IN_PYTHON, WEB),
     "pool": Server((PYTHON, "pool.py"), (*IN_PYTHON, "slow_worker", "decoy_lock")),
-    "asyncio": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "blocked_loop", "blocked_read", "decoy_lock"), WEB, busy="loop_busy"),
+    "asyncio": Server((PYTHON, "asyncio_server.py"), (*ON_LOOP, "decoy_lock"), WEB, busy="loop_busy"),
     "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), WEB, arguments=("pool",)),
     **{f"{name}_{loop}": Server((PYTHON, "fastapi_server.py"), causes, FASTAPI, arguments=(loop,))
        for name, causes in (("streaming", STREAMING), ("tasks", TASKS)) for loop in ("asyncio", "uvloop")},
-    "go": Server(("go", "go_server.go"), (*ANY, "lock", "gc")),
-    "node": Server(("node", "node_server.js"), (*ANY, "pool_cpu", "gc", "blocked_loop", "blocked_read"), busy="loop_busy"),
+    "go": Server(("go", "go_server.go"), IN_GO),
+    "node": Server(("node", "node_server.js"), IN_NODE, busy="loop_busy"),
     "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "gc", "slow_worker", "decoy_lock", "cpu_downstream"), programs=("javac",), busy="queue_behind"),
     "chain": Server((PYTHON, "chain.py"), CHAIN, WEB, programs=("nginx", "setpriv"), busy="loop_busy"),
+    "threads_tls": Server((PYTHON, "threads.py"), IN_PYTHON, tls=True),
+    "asyncio_tls": Server((PYTHON, "asyncio_server.py"), ON_LOOP, WEB, busy="loop_busy", tls=True),
+    "go_tls": Server(("go", "go_server.go"), IN_GO, tls=True),
+    "go_http2_tls": Server(("go", "go_server.go"), IN_GO, tls=True, protocol="http2"),
+    "node_tls": Server(("node", "node_server.js"), IN_NODE, busy="loop_busy", tls=True),
+    "grpc": Server((PYTHON, "grpc_server.py"), IN_PYTHON, GRPC, protocol="grpc"),
+    "grpc_asyncio": Server((PYTHON, "grpc_server.py"), ON_LOOP, GRPC, busy="loop_busy", arguments=("asyncio",), protocol="grpc"),
     "mlserver": Server((PYTHON, "mlserver_start.py"), INFERENCE, MLSERVER, busy="queue_behind", model="work"),
     "triton": Server((PYTHON, "triton_start.py"), INFERENCE, busy="queue_behind", model="work", option="tritonserver"),
     "triton_ensemble": Server((PYTHON, "triton_start.py"), INFERENCE, busy="queue_behind", model="ensemble", option="tritonserver"),

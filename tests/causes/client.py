@@ -6,8 +6,11 @@ import itertools
 import json
 import random
 import re
+import ssl
 import time
 from dataclasses import dataclass
+
+from client_http2 import Http2Connection
 
 SLOW_PER_SECOND = 10  # scored requests and those that delay them; a process has 32 records a second
 BEFORE_S = AFTER_S = 0.005
@@ -32,27 +35,34 @@ def request_of(target, model):
             f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
 
 
-class Connection:
+def tls_context(protocol):
+    """The certificate of an evaluated server is not checked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    return context
+
+
+class Http1Connection:
     """Kept alive as long as the server does."""
 
-    def __init__(self, port, model):
-        self.port, self.model, self.writer = port, model, None
+    def __init__(self, port, tls, model):
+        self.port, self.tls, self.model, self.writer = port, tls, model, None
 
-    async def get(self, route, **parameters):
-        number = next(numbers)
-        query = "".join(f"&{name}={value}" for name, value in parameters.items())
+    async def ask(self, target):
+        """(own port, time of sending, time of the reply's end)"""
         if not self.writer:
-            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls)
         own_port = self.writer.get_extra_info("sockname")[1]
         sent = time.monotonic_ns()
-        self.writer.write(request_of(f"/{route}?id={number}{query}", self.model))
+        self.writer.write(request_of(target, self.model))
         head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
         body = await self.body(head)
         assert b" 200 " in head.split(b"\r\n")[0], head + body
         done = time.monotonic_ns()
         if b"connection: close" in head:
             self.close()
-        return Sent(number, own_port, sent, done)
+        return own_port, sent, done
 
     async def body(self, head):
         if b"transfer-encoding: chunked" not in head:
@@ -67,6 +77,22 @@ class Connection:
         if self.writer:
             self.writer.close()
         self.writer = None
+
+
+class Connection:
+    """Of a client to an evaluated server, in the server's protocol."""
+
+    def __init__(self, port, kind):
+        tls = tls_context("h2" if kind.protocol == "http2" else "http/1.1") if kind.tls else None
+        self.wire = Http1Connection(port, tls, kind.model) if kind.protocol == "http1" else Http2Connection(port, tls, kind.protocol == "grpc")
+
+    async def get(self, route, **parameters):
+        number = next(numbers)
+        query = "".join(f"&{name}={value}" for name, value in parameters.items())
+        return Sent(number, *await self.wire.ask(f"/{route}?id={number}{query}"))
+
+    def close(self):
+        self.wire.close()
 
 
 async def neighbour(connect, period_s, ended):
@@ -117,7 +143,6 @@ async def load(connect, cause, options, injected, parameters):
     return [sent for each in done for sent in each]
 
 
-def send(port, model, cause, options, injected, **parameters):
-    """Sends the requests of a cause, with or without its injection; returns them. `model`: "", or requests are inferences of it; `options`: of the
-    command line."""
-    return asyncio.run(load(functools.partial(Connection, port, model), cause, options, injected, parameters))
+def send(port, kind, cause, options, injected, **parameters):
+    """Sends the requests of a cause, with or without its injection; returns them. `kind`: the catalogue's Server; `options`: of the command line."""
+    return asyncio.run(load(functools.partial(Connection, port, kind), cause, options, injected, parameters))

@@ -98,6 +98,13 @@ def command_of(name, options):
     return [built]
 
 
+def make_certificate(file):
+    """A certificate and its key, in one file."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-out", file, "-keyout", f"{file}.key"], check=True, capture_output=True)
+    file.write_text(file.read_text() + Path(f"{file}.key").read_text())
+
+
 class Server:
     """A running server of catalogue.SERVERS. `folder`: the slow disk; `memory`: a directory for its log (not on a disk: logging must not wait). `log()`: {id: line}
     of the lines written so far."""
@@ -106,10 +113,13 @@ class Server:
         kind = catalogue.SERVERS[name]
         self.folder, self.cgroup, self.port, self.lines = folder, cgroup, port, memory / f"{name}.log"
         command = [*command_of(name, options), str(port), self.lines, folder, *kind.arguments, *([getattr(options, kind.option)] if kind.option else [])]
-        self.said = at / f"{name}.output"
+        self.said, environment = at / f"{name}.output", {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        if kind.tls:
+            make_certificate(at / "certificate.pem")
+            environment["CERTIFICATE"] = str(at / "certificate.pem")
         with open(self.said, "w") as said:
             self.process = subprocess.Popen(command, cwd=SERVERS, stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=cgroup.enter,
-                                            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+                                            env=environment)
         wait_until(lambda: listens(port) or self.process.poll() is not None, 60, f"{name} does not listen")
         if self.process.poll() is not None:
             raise RuntimeError(f"{name} ended: {self.said.read_text()[-2000:]}")

@@ -236,19 +236,19 @@ def summarize(scored):
     }
 
 
-COUNTERS = {  # of the agent's /metrics
-    "served": "http_server_request_duration_seconds_count",
+COUNTERS = {  # of the agent's /metrics: regular expressions
+    "served": "(http_server_request|rpc_server_call)_duration_seconds_count",
     "recorded": "sonde_requests_detailed_total",
     "dropped": "sonde_self_requests_dropped_total",
-    "over_budget": 'sonde_self_request_paths_total{outcome="over_budget"}',
-    "no_records": 'sonde_self_request_paths_total{outcome="no_records"}',
+    "over_budget": 'sonde_self_request_paths_total\\{outcome="over_budget"\\}',
+    "no_records": 'sonde_self_request_paths_total\\{outcome="no_records"\\}',
 }
 
 
 def counts_of(metrics):
     """The agent's counts of requests, by name of COUNTERS, from the text of /metrics: the sums over all labels that the name leaves open."""
     samples = [line.rpartition(" ") for line in metrics.splitlines() if line and not line.startswith("#")]
-    return Counter({name: sum(float(value) for series, _, value in samples if re.match(re.escape(wanted) + r"(\{|$)", series))
+    return Counter({name: sum(float(value) for series, _, value in samples if re.match(wanted + r"(\{|$)", series))
                     for name, wanted in COUNTERS.items()})
 
 

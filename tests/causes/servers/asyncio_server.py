@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 from awaited import AWAITED
-from common import Server, item, now, parse
+from common import CERTIFICATE, Server, item, now, parse
 
 WORKERS = 4
 server, pool = Server(), ThreadPoolExecutor(WORKERS) if sys.argv[4:] == ["pool"] else None
@@ -35,4 +35,5 @@ async def app(scope, receive, send):
     server.record(number, route, t0, t1, truth, occupied_thread=not pool and route not in AWAITED)
 
 
-uvicorn.run(app, host="127.0.0.1", port=server.port, log_level="warning", access_log=False, lifespan="off", loop="asyncio", http="h11", backlog=1024)
+uvicorn.run(app, host="127.0.0.1", port=server.port, log_level="warning", access_log=False, lifespan="off", loop="asyncio", http="h11", backlog=1024,
+            ssl_certfile=CERTIFICATE, ssl_keyfile=CERTIFICATE)

@@ -245,6 +245,9 @@ def parse(target):
     return url.path.split("/")[1], parameters, number
 
 
+CERTIFICATE = os.environ.get("CERTIFICATE")  # the file with certificate and key; None: without TLS
+
+
 class Server:
     """Options of the command line, PORT LOG FOLDER, and the log: one JSON line per request."""
 

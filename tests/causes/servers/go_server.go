@@ -1,4 +1,4 @@
-// Go's net/http: a goroutine for each connection. PORT LOG FOLDER
+// Go's net/http: a goroutine for each connection, or each stream of HTTP/2, which needs TLS. PORT LOG FOLDER
 package main
 
 import (
@@ -168,7 +168,7 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	panic(http.ListenAndServe("127.0.0.1:"+os.Args[1], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t0, q := now(), r.URL.Query()
 		id, _ := strconv.Atoi(q.Get("id"))
 		ms, _ := strconv.ParseFloat(q.Get("ms"), 64)
@@ -182,5 +182,10 @@ func main() {
 		w.(http.Flusher).Flush()
 		text, _ := json.Marshal(one)
 		log.Write(append(text, '\n'))
-	})))
+	})
+	address, certificate := "127.0.0.1:"+os.Args[1], os.Getenv("CERTIFICATE")
+	if certificate == "" {
+		panic(http.ListenAndServe(address, handler))
+	}
+	panic(http.ListenAndServeTLS(address, certificate, certificate, handler))
 }

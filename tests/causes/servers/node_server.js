@@ -1,6 +1,6 @@
 // Node's http server: handlers run on the event loop; files are read, and keys are derived, by libuv's pool of threads. PORT LOG FOLDER
 'use strict'
-const fs = require('fs'), http = require('http'), crypto = require('crypto'), v8 = require('v8'), vm = require('vm')
+const fs = require('fs'), http = require('http'), https = require('https'), crypto = require('crypto'), v8 = require('v8'), vm = require('vm')
 const [port, log, folder] = process.argv.slice(2)
 const logFile = fs.openSync(log, 'a'), NOTHING = 200000, BLOCK = 65536
 
@@ -65,7 +65,7 @@ const work = {
 
 const ON_LOOP = ['cpu', 'quota', 'gc']
 
-http.createServer((request, response) => {
+const serve = (request, response) => {
   const t0 = now(), url = new URL(request.url, 'http://localhost'), q = Object.fromEntries(url.searchParams), route = url.pathname.split('/')[1]
   q.ms = Number(q.ms)
   work[route](q, (truth) => {
@@ -75,4 +75,8 @@ http.createServer((request, response) => {
     const line = { id: Number(q.id), route, tid: process.pid, t0, t1, truth, occupied_thread: ON_LOOP.includes(route) }
     setImmediate(() => fs.writeSync(logFile, JSON.stringify(line) + '\n')) // after the reply
   })
-}).listen(Number(port), '127.0.0.1', 1024)
+}
+
+const pem = process.env.CERTIFICATE && fs.readFileSync(process.env.CERTIFICATE)
+const server = pem ? https.createServer({ cert: pem, key: pem }, serve) : http.createServer(serve)
+server.listen(Number(port), '127.0.0.1', 1024)

@@ -1,7 +1,8 @@
-"""A thread for each connection: Python's http.server."""
+"""A thread for each connection: Python's http.server, over TLS where a certificate is given."""
 import http.server
+import ssl
 
-from common import Server, now, parse
+from common import CERTIFICATE, Server, now, parse
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -28,4 +29,9 @@ class Threads(http.server.ThreadingHTTPServer):
 
 
 server = Server()
-Threads(("127.0.0.1", server.port), Handler).serve_forever()
+threads = Threads(("127.0.0.1", server.port), Handler)
+if CERTIFICATE:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    threads.socket = context.wrap_socket(threads.socket, server_side=True)
+threads.serve_forever()
