@@ -5,15 +5,12 @@
 #include "probes/recorder/recorder_goroutine.bpf.h"
 #include "probes/recorder/recorder_python.bpf.h"
 
-/* Set before loading: the maps of recorder_tasks.bpf.h and `go_labels` exist. */
-const volatile bool has_tasks = false;
-
 /* `moment`: enum recorder_moment; `word`: of the futex. A global function: the verifier checks it once, and not at each
  * call. */
 __noinline int record_program(__u64 now_ns, __u32 moment, __u64 word)
 {
     __u32 pid = bpf_get_current_pid_tgid() >> 32;
-    if (!has_tasks) /* here, too: it is checked without its callers, and there are no maps */
+    if (!has_tasks)
         return 0;
     const struct recorder_program *program = bpf_map_lookup_elem(&recorder_programs, &pid);
     if (!program)

@@ -50,7 +50,7 @@ static __always_inline bool python_is_state_of(const struct python_layout *l, __
 __noinline __u64 python_search_states(__u64 state, __u64 thread_pointer)
 {
     __u32 pid = bpf_get_current_pid_tgid() >> 32;
-    const struct recorder_program *program = bpf_map_lookup_elem(&recorder_programs, &pid);
+    const struct recorder_program *program = has_tasks ? bpf_map_lookup_elem(&recorder_programs, &pid) : NULL;
     if (!program)
         return 0;
     for (int i = 0; i < PYTHON_STATES_SEARCHED && state; i++) {
