@@ -21,7 +21,8 @@ struct go_labels_layout {
     __u16 g_status;              /* of g's status, id and reason to wait (struct go_state); 0: unknown */
     __u8 waits[GO_WAITS_MAX];    /* enum recorder_task_state by the runtime's reason to wait */
     __u16 g_sched;               /* of g's saved stack pointer */
-    __u8 reserved[4];
+    __u16 g_creator;             /* of the id of the goroutine that created g; 0: unknown */
+    __u8 reserved[2];
 };
 _Static_assert(sizeof(struct go_labels_layout) == 72, "table format");
 

@@ -49,7 +49,7 @@ enum recorder_kind {
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
                            runs, or ran last, or has finished something for; value: the process (high half),
-                           RECORDER_BY_WRITE, RECORDER_OFF_CPU or 0 (low half) */
+                           RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0 (low half) */
 };
 
 /* What a task does. All but the first: it waits, and the thread that ran it is free for others. */
@@ -73,6 +73,14 @@ enum recorder_task_state {
 /* Of RECORDER_TASK_RUNS: the thread, whose switch has the same time, leaves its CPU in the middle of this task. It is
  * preempted, or waits for the GIL. */
 #define RECORDER_OFF_CPU 2
+
+/* Of the other states: the task was created by the one with this id, of which these are the low bits. */
+#define RECORDER_CREATED_BY 0x80000000U
+
+static inline __u32 recorder_creator(__u64 id)
+{
+    return RECORDER_CREATED_BY | (__u32)id;
+}
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */
 #define RECORDER_PREEMPTED       1 /* still runnable */

@@ -2,8 +2,9 @@
  * runs. Go switches goroutines without the kernel, so this is read from the program's memory where the recorder is
  * called anyway: at the thread's sends and receives, where it wakes others, and where it leaves its CPU. The goroutine
  * that a thread ran last is remembered; when the thread is seen with another one, or none, and that one waits, its
- * reason is recorded. A wait that has ended by then is missed. Memory is not trusted: a goroutine's id must be the same
- * as before. x86-64.
+ * reason is recorded. The same is done for the goroutine that gave the thread back to the runtime's scheduler last: it
+ * may have run without being seen. A wait that has ended by then is missed. Memory is not trusted: a goroutine's id
+ * must be the same as before. x86-64.
  *
  * Only for processes in `go_labels`, which user space fills. */
 #pragma once
@@ -34,16 +35,26 @@ static __always_inline bool goroutine_read(void *to, __u32 size, __u64 address)
     return bpf_probe_read_user(to, size, (const void *)address) == 0;
 }
 
-/* The address of the goroutine whose code the current thread runs, 0: none. False: not known. `ret_g`: the goroutine
- * that the thread itself runs; its scheduler's if it runs none. */
-static __always_inline bool goroutine_of_current(const struct go_labels_layout *l, __u64 *ret_g, __u64 *ret)
+/* The address of the goroutine whose code the current thread runs, 0: none. False: not known. `ret_m`: the runtime's
+ * thread. */
+static __always_inline bool goroutine_of_current(const struct go_labels_layout *l, __u64 *ret_m, __u64 *ret)
 {
-    __u64 m, its_m;
+    __u64 g, its_m;
     __u64 thread = task_thread_pointer((struct task_struct *)bpf_get_current_task());
-    if (!goroutine_read(ret_g, 8, thread + l->thread_g) || !*ret_g || !goroutine_read(&m, 8, *ret_g + l->g_m) || !m ||
-        !goroutine_read(ret, 8, m + l->m_curg))
+    if (!goroutine_read(&g, 8, thread + l->thread_g) || !g || !goroutine_read(ret_m, 8, g + l->g_m) || !*ret_m ||
+        !goroutine_read(ret, 8, *ret_m + l->m_curg))
         return false;
-    return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == m);
+    return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == *ret_m);
+}
+
+/* Records that the goroutine of `task` is in this state, with the one that created it, if that is known. */
+static __always_inline void record_goroutine_state(const struct recorder_place *place, const struct go_labels_layout *l,
+                                                   const struct recorder_task *task, __u8 state, __u64 now_ns)
+{
+    __u64 creator = 0;
+    if (l->g_creator && !goroutine_read(&creator, 8, task->address + l->g_creator))
+        creator = 0;
+    record_task(place, task->id, state, creator ? recorder_creator(creator) : 0, now_ns);
 }
 
 /* The thread no longer runs this goroutine. */
@@ -59,16 +70,33 @@ static __always_inline void record_task_wait(const struct recorder_place *place,
         return;
     task->is_told = 1;
     task->reason = reason;
-    record_task(place, task->id, reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS, 0, now_ns);
+    record_goroutine_state(place, l, task, reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS, now_ns);
 }
 
-/* The goroutine that gave the thread back to the runtime's scheduler, `g`, last: its address is the first word on the
- * scheduler's stack (the runtime's mcall). False: not known. */
-static __always_inline bool goroutine_that_left(const struct go_labels_layout *l, __u64 g, struct recorder_task *ret)
+/* The goroutine that gave thread `m` back to the runtime's scheduler last: its address is the first word on the
+ * scheduler's stack (the runtime's mcall), until the thread uses that for something else. The scheduler is the first
+ * field of `m`. False: not known. */
+static __always_inline bool goroutine_that_left(const struct go_labels_layout *l, __u64 m, struct recorder_task *ret)
 {
-    __u64 top;
-    return goroutine_read(&top, 8, g + l->g_sched) && goroutine_read(&ret->address, 8, top - 8) && ret->address &&
+    __u64 scheduler, top;
+    return goroutine_read(&scheduler, 8, m) && goroutine_read(&top, 8, scheduler + l->g_sched) &&
+           goroutine_read(&ret->address, 8, top - 8) && ret->address &&
            goroutine_read(&ret->id, 8, ret->address + l->g_status + __builtin_offsetof(struct go_state, id)) && ret->id;
+}
+
+/* The thread runs `now`, and ran `last`, if that is not 0, when it was seen last: records the wait of a goroutine that
+ * it ran in between. A goroutine that waits belongs to no thread. */
+static __always_inline void record_goroutine_between(const struct recorder_place *place,
+                                                     const struct go_labels_layout *l, __u64 m, __u64 last,
+                                                     struct recorder_task *now, __u64 now_ns)
+{
+    struct recorder_task before = {};
+    __u64 its_m = 1;
+    if (!goroutine_that_left(l, m, &before) || before.id == last || before.id == now->id ||
+        (__u32)before.id == now->before || !goroutine_read(&its_m, 8, before.address + l->g_m) || its_m)
+        return;
+    now->before = before.id;
+    record_task_wait(place, l, &before, now_ns);
 }
 
 /* Of the current thread. `is_operation`: it sends or receives, so that its goroutine is recorded in any case;
@@ -80,23 +108,26 @@ static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
     __u32 pid = current >> 32, tid = current;
     const struct go_labels_layout *l = bpf_map_lookup_elem(&go_labels, &pid);
     struct recorder_task now = {};
-    __u64 g;
-    if (!place.cpu || !l || !l->g_status || !goroutine_of_current(l, &g, &now.address))
+    __u64 m;
+    if (!place.cpu || !l || !l->g_status || !goroutine_of_current(l, &m, &now.address))
         return 0;
     const bool is_running = now.address != 0;
     if (is_running ? !goroutine_read(&now.id, 8, now.address + l->g_status + __builtin_offsetof(struct go_state, id))
-                   : !goroutine_that_left(l, g, &now))
+                   : !goroutine_that_left(l, m, &now))
         return 0;
     struct recorder_task *last = bpf_map_lookup_elem(&recorder_tasks, &tid);
     if (last && last->id != now.id)
         record_task_wait(&place, l, last, now_ns);
     const bool is_news = !last || last->id != now.id || (is_running && last->is_told);
+    now.before = last ? last->before : 0;
+    if (is_running && is_news)
+        record_goroutine_between(&place, l, m, last ? last->id : 0, &now, now_ns);
     if (!last)
         bpf_map_update_elem(&recorder_tasks, &tid, &now, BPF_ANY);
     else if (is_news)
         *last = now;
     if (is_running && (is_operation || is_news))
-        record_task(&place, now.id, RECORDER_TASK_RUNS, 0, now_ns);
+        record_goroutine_state(&place, l, &now, RECORDER_TASK_RUNS, now_ns);
     last = is_running ? NULL : bpf_map_lookup_elem(&recorder_tasks, &tid);
     if (last)
         record_task_wait(&place, l, last, now_ns);

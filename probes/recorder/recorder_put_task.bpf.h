@@ -16,7 +16,7 @@ enum recorder_moment {
     RECORDER_AT_MESSAGE,    /* its message on a socket of AF_UNIX arrives */
 };
 
-/* `how`: RECORDER_BY_WRITE, RECORDER_OFF_CPU or 0. */
+/* `how`: RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0. */
 static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u32 how,
                                         __u64 now_ns)
 {

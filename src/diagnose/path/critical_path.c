@@ -584,10 +584,7 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.subjects[0] = request->socket;
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
-    w.task = reply ? task_of_operation(index, reply) : 0;
-    w.is_task_own = reply && task_request_of_run(index, reply->tid, reply->time_ns) == request->socket;
-    if (w.schedules_itself && (!reply || !task_was_seen(index, w.task_pid, w.task, ret->begin_ns, reply->time_ns)))
-        w.task = task_of_request(index, request->socket, ret->begin_ns); /* another one only sends the reply */
+    path_task_start(&w, reply);
     r = path_segments_finish(ret, walk_back(&w)) ?: path_taken_find(index, ret);
     for (size_t i = 0; r == 0 && request->is_shared && i < ret->count; i++)
         ret->items[i].is_inferred = true;

@@ -3,7 +3,23 @@
 
 #include "diagnose/path/path_marks.h"
 #include "diagnose/path/path_ready.h"
+#include "diagnose/path/task_handler.h"
+#include "diagnose/path/task_request.h"
 #include "diagnose/path/task_wait.h"
+
+void path_task_start(struct path_walk *w, const struct recorder_record *reply)
+{
+    const uint64_t socket = w->subjects[0], begin_ns = w->out->begin_ns;
+    w->task = reply ? task_of_operation(w->index, reply) : 0;
+    w->is_task_own = reply && task_request_of_run(w->index, reply->tid, reply->time_ns) == socket;
+    if (!w->schedules_itself)
+        return;
+    if (!reply || !task_was_seen(w->index, w->task_pid, w->task, begin_ns, reply->time_ns))
+        w->task = task_of_request(w->index, socket, begin_ns); /* another one only sends the reply */
+    const uint64_t handler = reply ? task_handler_find(w->index, w->task_pid, socket, begin_ns, reply) : 0;
+    w->is_handler = handler != 0;
+    w->task = handler ? handler : w->task;
+}
 
 /* Other tasks sent what this one asked, and read the answer: goes on where that came from. False: no such answer was
  * read. */
@@ -60,6 +76,18 @@ static bool follow_waker(struct path_walk *w, const struct recorder_record *wait
     return true;
 }
 
+/* The task that serves the request did not wait before: thread `waker`, which woke the current one, ran it then, or
+ * read the request and so created it. */
+static bool follow_giver(struct path_walk *w, uint32_t waker)
+{
+    if (!w->is_handler)
+        return false;
+    if (!task_own_find(w->index, waker, w->task, w->floor_ns, w->t_ns + 1))
+        return path_walk_go_to_own(w, waker, w->t_ns);
+    path_walk_go_to(w, waker, w->t_ns);
+    return true;
+}
+
 static void add_wait(struct path_walk *w, const struct recorder_record *wait)
 {
     struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
@@ -87,7 +115,7 @@ bool path_task_follow(struct path_walk *w, uint32_t waker)
 {
     const struct recorder_record *wait = find_wait(w);
     if (!wait)
-        return skip_to_waiting(w);
+        return (waker && follow_giver(w, waker)) || skip_to_waiting(w);
     if (wait->flags == RECORDER_TASK_WAITS_TASK && (follow_answer(w, wait) || (waker && follow_waker(w, wait, waker))))
         return true;
     add_wait(w, wait);

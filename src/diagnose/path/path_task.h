@@ -4,6 +4,9 @@
 
 #include "diagnose/path/path_walk.h"
 
+/* At the start of the walk: finds the request's task. `reply`: the record of the send of its last byte; NULL. */
+void path_task_start(struct path_walk *w, const struct recorder_record *reply);
+
 /* The task that the walk follows was last seen waiting before w->t_ns. Goes on at the origin of the awaited event; or
  * adds the wait, and goes back to the thread that the task had left. `waker`: the thread that ended the wait of the
  * current thread; 0: no thread. Returns false if the task was not seen waiting. */

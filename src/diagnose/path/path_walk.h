@@ -42,6 +42,7 @@ struct path_walk {
     unsigned hops;
     bool schedules_itself; /* the process that serves the request, `task_pid`, has a scheduler of its own */
     uint32_t task_pid;
+    bool is_handler;  /* `task` was created for the request, by the one that reads its connection */
     bool is_task_own; /* `task` replies to no other request meanwhile: it is not a context that sends all replies */
     uint64_t task; /* the request's task there, that which replied if the program does not schedule itself; 0: not known
                     */

@@ -23,6 +23,8 @@
 #define SYMBOLS_EACH  256 /* read at a time */
 #define POINTER_BYTES 8
 #define FIRST_MINOR   18
+#define CREATOR_MINOR 21 /* since then g has the id of the goroutine that created it, */
+#define CREATOR_AT    72 /* so many bytes before its labels */
 static const char magic[] = "\xff Go buildinf:";
 static const char thread_variable[] = "runtime.tlsg";
 
@@ -57,6 +59,7 @@ static bool layout_of(const char *version, struct go_labels_layout *ret, struct 
     ret->m_curg = layouts[minor - FIRST_MINOR].m_curg;
     ret->g_status = go_waits_set((unsigned)minor, ret->waits) ? layouts[minor - FIRST_MINOR].g_status : 0;
     ret->g_sched = layouts[minor - FIRST_MINOR].g_sched;
+    ret->g_creator = minor < CREATOR_MINOR ? 0 : ret->g_labels - CREATOR_AT;
     *ret_stacks = (struct go_stack_layout){.g_m = ret->g_m,
                                            .m_curg = ret->m_curg,
                                            .g_sched = layouts[minor - FIRST_MINOR].g_sched,

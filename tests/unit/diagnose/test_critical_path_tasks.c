@@ -8,6 +8,13 @@ static void put_task(uint64_t us, uint32_t tid, uint64_t task, unsigned state)
     put(us, RECORDER_TASK, state, RECORDER_NO_SYSCALL, tid, task, (uint64_t)process_of(tid) << 32);
 }
 
+/* As put_task, with the task that created it. */
+static void put_created(uint64_t us, uint32_t tid, uint64_t task, unsigned state, uint64_t creator)
+{
+    put(us, RECORDER_TASK, state, RECORDER_NO_SYSCALL, tid, task,
+        (uint64_t)process_of(tid) << 32 | recorder_creator(creator));
+}
+
 static void put_operation(uint64_t us, uint32_t tid, uint64_t task, uint64_t socket, bool is_send)
 {
     put_task(us, tid, task, RECORDER_TASK_RUNS);
@@ -290,6 +297,124 @@ static void test_reply_by_another_task(void **state)
     expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
+/* The connection's tasks in Go's server of HTTP/2: MAIN creates one that reads frames on thread 11, and one for each
+ * request, and one for each write on thread 12. */
+enum { MAIN = 600, READER, WRITER, HANDLER, OTHER_HANDLER };
+
+static void put_stream(void)
+{
+    put_sleep(20, 12, SYS_futex, 0x5000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_created(100, 11, READER, RECORDER_TASK_RUNS, MAIN);
+    put_receive(100, 11, R);
+    put_created(150, 11, READER, RECORDER_TASK_WAITS_IO, MAIN);
+    put_interrupt_waking(800, 12, RECORDER_IN_HARDIRQ);
+    put_run(810, 12);
+    put_created(900, 12, WRITER, RECORDER_TASK_RUNS, MAIN);
+    put_send(900, 12, R);
+}
+
+static void test_task_that_was_created_for_the_request(void **state)
+{
+    (void)state;
+    put_stream();
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* grpc-go: by the task that reads. */
+static void test_task_that_the_reader_created(void **state)
+{
+    (void)state;
+    put_stream();
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, READER);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+static void test_task_that_another_task_created(void **state)
+{
+    (void)state;
+    put_stream();
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN + 50);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    expect_task_path(
+        12, "cpu 11 100-150\nunattributed 12 150-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+static void test_task_that_was_there_before_the_request(void **state)
+{
+    (void)state;
+    put_created(50, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
+    put_stream();
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    expect_task_path(
+        12, "cpu 11 100-150\nunattributed 12 150-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* The second request comes at 300 on the same connection. */
+static void test_task_of_a_later_request_of_the_connection(void **state)
+{
+    (void)state;
+    put_stream();
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    put_interrupt_waking(295, 11, RECORDER_IN_SOFTIRQ);
+    put_run(298, 11);
+    put_created(300, 11, READER, RECORDER_TASK_RUNS, MAIN);
+    put_receive(300, 11, R);
+    put_created(320, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_LOCK, MAIN);
+    put_sleep(320, 11, SYS_epoll_pwait, 4);
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* Both were first seen before more was received: whose request each serves is not known. */
+static void test_two_new_tasks(void **state)
+{
+    (void)state;
+    put_stream();
+    put_created(180, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_LOCK, MAIN);
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    expect_task_path(
+        12, "cpu 11 100-150\nunattributed 12 150-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* The one that reads the next request from the connection. */
+static void test_new_task_that_reads(void **state)
+{
+    (void)state;
+    put_stream();
+    put_created(180, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_IO, MAIN);
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* On thread 13, which thread 11 woke as the request was read, and which wakes thread 12 to write. */
+static void test_created_task_computes(void **state)
+{
+    (void)state;
+    put_sleep(20, 12, SYS_futex, 0x5000);
+    put_sleep(25, 13, SYS_futex, 0x6000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_created(100, 11, READER, RECORDER_TASK_RUNS, MAIN);
+    put_receive(100, 11, R);
+    put_waking(110, 13, 11, SYS_futex, 0x6000);
+    put_run(120, 13);
+    put_created(790, 13, HANDLER, RECORDER_TASK_RUNS, MAIN);
+    put_waking(790, 12, 13, SYS_futex, 0x5000);
+    put_run(810, 12);
+    put_created(900, 12, WRITER, RECORDER_TASK_RUNS, MAIN);
+    put_send(900, 12, R);
+    expect_task_path(12,
+                     "cpu 11 100-110\nrun_queue 13 110-120\ncpu 13 120-790\nrun_queue 12 790-810\ncpu 12 810-900\n");
+}
+
 static void test_task_waits_for_the_collector(void **state)
 {
     (void)state;
@@ -380,6 +505,14 @@ int main(void)
         cmocka_unit_test_setup(test_wait_that_is_seen_with_the_work_of_another, start_trace),
         cmocka_unit_test_setup(test_task_is_seen_twice_after_its_wait, start_trace),
         cmocka_unit_test_setup(test_reply_by_another_task, start_trace),
+        cmocka_unit_test_setup(test_task_that_was_created_for_the_request, start_trace),
+        cmocka_unit_test_setup(test_task_that_the_reader_created, start_trace),
+        cmocka_unit_test_setup(test_task_that_another_task_created, start_trace),
+        cmocka_unit_test_setup(test_task_that_was_there_before_the_request, start_trace),
+        cmocka_unit_test_setup(test_task_of_a_later_request_of_the_connection, start_trace),
+        cmocka_unit_test_setup(test_two_new_tasks, start_trace),
+        cmocka_unit_test_setup(test_new_task_that_reads, start_trace),
+        cmocka_unit_test_setup(test_created_task_computes, start_trace),
         cmocka_unit_test_setup(test_task_waits_for_the_collector, start_trace),
         cmocka_unit_test_setup(test_waits_of_other_tasks, start_trace),
         cmocka_unit_test_setup(test_wait_that_has_ended, start_trace),

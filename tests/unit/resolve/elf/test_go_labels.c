@@ -134,10 +134,12 @@ static void test_waits_follow_the_version(void **state)
     (void)state;
     struct go_labels_layout found = layout_of_version("go1.20.14");
     assert_int_equal(found.g_status, 0x90);
+    assert_int_equal(found.g_creator, 0); /* since 1.21 */
     assert_int_equal(found.waits[19], RECORDER_TASK_WAITS_TIMER);
     assert_int_equal(found.waits[21], RECORDER_TASK_WAITS_LOCK);
     found = layout_of_version("go1.23.4");
     assert_int_equal(found.g_status, 0x98);
+    assert_int_equal(found.g_creator, 0x118);
     assert_int_equal(found.waits[14], RECORDER_TASK_WAITS_TASK);
     found = layout_of_version("go1.26.1");
     assert_int_equal(found.g_status, 0x90);

@@ -1,0 +1,82 @@
+/* Searches the records of the request's time for new tasks; see task_handler.h. */
+#include "diagnose/path/task_handler.h"
+
+#include "diagnose/path/task_wait.h"
+
+/* Tasks that may serve the request: how many, and one of them. */
+struct found_tasks {
+    unsigned count;
+    uint64_t task;
+};
+
+static void found_add(struct found_tasks *found, uint64_t task)
+{
+    found->count++;
+    found->task = task;
+}
+
+/* The number of the first receive on the socket from event `from` on; the list's length: there is none. */
+static size_t first_receive(const struct flight_list *socket, size_t from)
+{
+    while (from < socket->count && socket->events[from].role != FLIGHT_RECEIVES)
+        from++;
+    return from;
+}
+
+/* When more was received on the socket after the request that began at `begin_ns`; UINT64_MAX: no more was. */
+static uint64_t next_receive_ns(const struct flight_index *index, uint64_t cookie, uint64_t begin_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    const uint32_t before = flight_list_before(socket, begin_ns);
+    if (!socket)
+        return UINT64_MAX;
+    const size_t request = first_receive(socket, before == FLIGHT_NONE ? 0 : before + 1),
+                 next = first_receive(socket, request + 1);
+    return next < socket->count ? socket->events[next].record->time_ns : UINT64_MAX;
+}
+
+/* The creator of a task, as its records have it; 0: not known. */
+static uint32_t creator_of(const struct flight_index *index, uint32_t pid, uint64_t id)
+{
+    const struct flight_list *task = flight_index_task(index, pid, id);
+    for (size_t i = 0; task && i < task->count && flight_index_spend(index); i++)
+        if (recorder_low(task->events[i].record->value) & RECORDER_CREATED_BY)
+            return recorder_low(task->events[i].record->value);
+    return 0;
+}
+
+/* Whether this is the first record of a task that may serve a request. `reader`, `creator`: of that task. */
+static bool is_new_task(const struct flight_index *index, const struct recorder_record *r, uint32_t pid,
+                        uint64_t reader, uint32_t creator)
+{
+    const uint32_t made_by = recorder_low(r->value);
+    if (r->kind != RECORDER_TASK || recorder_high(r->value) != pid || !(made_by & RECORDER_CREATED_BY) ||
+        (made_by != recorder_creator(reader) && made_by != creator))
+        return false;
+    const struct flight_list *task = flight_index_task(index, pid, r->object);
+    return task && task->events[0].record == r && !task_serves(index, pid, r->object, 0, r->time_ns, UINT64_MAX);
+}
+
+uint64_t task_handler_find(const struct flight_index *index, uint32_t pid, uint64_t socket, uint64_t begin_ns,
+                           const struct recorder_record *reply)
+{
+    const struct flight_window *window = flight_index_window(index);
+    const uint64_t reader = task_of_request(index, socket, begin_ns),
+                   next_ns = next_receive_ns(index, socket, begin_ns);
+    if (!reader || reader == task_of_operation(index, reply))
+        return 0;
+    const uint32_t creator = creator_of(index, pid, reader);
+    struct found_tasks all = {0}, early = {0}, busy = {0};
+    for (size_t i = flight_window_since(window, begin_ns);
+         i < window->count && window->records[i].time_ns <= reply->time_ns && flight_index_spend(index); i++) {
+        const struct recorder_record *r = &window->records[i];
+        if (!is_new_task(index, r, pid, reader, creator))
+            continue;
+        found_add(&all, r->object);
+        if (r->time_ns < next_ns)
+            found_add(&early, r->object);
+        if (r->time_ns < next_ns && r->flags != RECORDER_TASK_WAITS_IO)
+            found_add(&busy, r->object);
+    }
+    return early.count == 1 ? early.task : busy.count == 1 ? busy.task : all.count == 1 ? all.task : 0;
+}
