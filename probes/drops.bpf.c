@@ -33,20 +33,15 @@ const volatile __u16 first_ephemeral_port = 32768, last_ephemeral_port = 60999;
 
 volatile __u32 enabled = 0;
 
+/* Of DROPS_OTHER, and of expected packets, without cgroup. */
+__u64 other_counters[DROPS_COUNTERS] = {};
+
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, DROPS_MAX_COUNTERS);
     __type(key, struct drops_key);
     __type(value, __u64);
 } counters SEC(".maps");
-
-/* Of DROPS_OTHER, and of expected packets, without cgroup. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, DROPS_COUNTERS);
-    __type(key, __u32);
-    __type(value, __u64);
-} other_counters SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -57,10 +52,8 @@ struct {
 
 static __always_inline void count_other(__u32 counter, __u64 count)
 {
-    __u64 *sum = bpf_map_lookup_elem(&other_counters, &counter);
-
-    if (sum)
-        __sync_fetch_and_add(sum, count);
+    if (counter < DROPS_COUNTERS)
+        __sync_fetch_and_add(&other_counters[counter], count);
 }
 
 static __noinline void count_for(__u64 cgroup, __u32 counter, __u64 count)

@@ -2,6 +2,7 @@
  * writes a record where there are more than the limits. The whole node is watched: the task filter does not apply. */
 #include "sources/drops/drops.h"
 
+#include "sources/attach/map_walk.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/trace_parameters.h"
 #include "sources/drops/drops_private.h"
@@ -168,32 +169,31 @@ static int compare_peers(const void *a, const void *b)
 static void read_counts(const struct drops_source *s, struct drops_snapshot *n)
 {
     const int fd = bpf_map__fd(s->bpf->maps.counters);
-    struct drops_key key;
+    struct drops_count c = {0};
+    _cleanup_(map_walk_end) struct map_walk walk;
     n->count_count = 0;
-    for (struct drops_key *before = NULL;
-         n->count_count < DROPS_MAX_COUNTERS && bpf_map_get_next_key(fd, before, &key) == 0; before = &key) {
-        struct drops_count *c = &n->counts[n->count_count];
-        c->key = key;
-        n->count_count += bpf_map_lookup_elem(fd, &key, &c->value) == 0;
-    }
+    for (map_walk_begin(&walk, fd); n->count_count < DROPS_MAX_COUNTERS && map_walk_next(&walk, &c.key, &c.value);)
+        n->counts[n->count_count++] = c;
     qsort(n->counts, n->count_count, sizeof(*n->counts), compare_counts);
 }
 
 static void read_peers(const struct drops_source *s, struct drops_snapshot *n)
 {
     const int fd = bpf_map__fd(s->bpf->maps.peers);
-    struct drops_peer key;
+    struct drops_peer_total p = {0};
+    _cleanup_(map_walk_end) struct map_walk walk;
     n->peer_count = 0;
-    for (struct drops_peer *before = NULL;
-         n->peer_count < DROPS_MAX_PEERS + 1 && bpf_map_get_next_key(fd, before, &key) == 0; before = &key) {
-        struct drops_peer_total *p = &n->peers[n->peer_count];
-        p->peer = key;
-        n->peer_count += bpf_map_lookup_elem(fd, &key, &p->count) == 0;
-    }
+    for (map_walk_begin(&walk, fd); n->peer_count < DROPS_MAX_PEERS + 1 && map_walk_next(&walk, &p.peer, &p.count);)
+        n->peers[n->peer_count++] = p;
     qsort(n->peers, n->peer_count, sizeof(*n->peers), compare_peers);
 }
 
-/* A cgroup that is gone takes its counters with it. */
+const char *drops_cgroup_text(const struct cgroup_names *names, uint64_t cgroup_id)
+{
+    return cgroup_id == DROPS_NO_SOCKET ? "none" : cgroup_names_find(names, cgroup_id);
+}
+
+/* A cgroup that is gone takes its counters and its ports with it. */
 static void name_cgroups(struct drops_source *s, uint64_t now_ns)
 {
     const int fd = bpf_map__fd(s->bpf->maps.counters);
@@ -203,14 +203,16 @@ static void name_cgroups(struct drops_source *s, uint64_t now_ns)
         if (s->next.counts[i].key.cgroup_id != DROPS_NO_SOCKET)
             ids[count++] = s->next.counts[i].key.cgroup_id;
     for (size_t i = 0; ids && i < s->listeners.port_count; i++)
-        ids[count++] = s->listeners.ports[i].cgroup_id;
+        if (s->listeners.ports[i].cgroup_id != DROPS_NO_SOCKET)
+            ids[count++] = s->listeners.ports[i].cgroup_id;
     if (!ids || !cgroup_names_refresh(&s->names, ids, count, now_ns))
         return;
     for (size_t i = 0; i < s->next.count_count; i++) {
         const struct drops_key *key = &s->next.counts[i].key;
-        if (key->cgroup_id != DROPS_NO_SOCKET && !cgroup_names_find(&s->names, key->cgroup_id))
+        if (!drops_cgroup_text(&s->names, key->cgroup_id))
             (void)bpf_map_delete_elem(fd, key);
     }
+    drops_listeners_forget(&s->listeners, &s->names);
 }
 
 void drops_read(struct drops_source *s, uint64_t now_ns)
@@ -258,7 +260,7 @@ static void check_packets(const struct check *c)
     struct drops_source *s = c->s;
     for (size_t i = 0; i < s->next.count_count; i++) {
         const struct drops_count *now = &s->next.counts[i];
-        if (now->key.counter >= DROPS_REASONS || drops_class_of(s->reasons.names[now->key.counter]) != DROPS_FAULT)
+        if (now->key.counter >= DROPS_REASONS || s->bpf->rodata->reason_classes[now->key.counter] != DROPS_FAULT)
             continue;
         const uint64_t more = more_packets(s, now);
         if (more <= (uint64_t)s->options.packets)

@@ -1,6 +1,8 @@
 /* Reads the iterator of drops.bpf.c; see drops_listeners.h. */
 #include "sources/drops/drops_listeners.h"
 
+#include "sources/drops/drops_private.h"
+
 #include "base/cleanup.h"
 
 #include <bpf/bpf.h>
@@ -45,7 +47,7 @@ static struct drops_port *port_of(struct drops_listeners *l, uint64_t cgroup_id,
 }
 
 /* Makes room by forgetting ports that have refused nothing: those that are still listened to come back. */
-static void forget_ports(struct drops_listeners *l)
+static void forget_idle_ports(struct drops_listeners *l)
 {
     size_t kept = 0;
     for (size_t i = 0; i < l->port_count; i++)
@@ -101,7 +103,7 @@ int drops_listeners_walk(struct drops_listeners *l, drops_refused *refused, void
     if (r < 0)
         return r;
     if (l->port_count == DROPS_MAX_PORTS)
-        forget_ports(l);
+        forget_idle_ports(l);
     for (size_t i = 0; i < count; i++) {
         const struct drops_listener *now = &l->next[i];
         const struct drops_listener *before = bsearch(now, l->seen, l->count, sizeof(*l->seen), compare_sockets);
@@ -120,4 +122,13 @@ int drops_listeners_walk(struct drops_listeners *l, drops_refused *refused, void
     l->count = count;
     l->has_walked = true;
     return 0;
+}
+
+void drops_listeners_forget(struct drops_listeners *l, const struct cgroup_names *names)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < l->port_count; i++)
+        if (drops_cgroup_text(names, l->ports[i].cgroup_id))
+            l->ports[kept++] = l->ports[i];
+    l->port_count = kept;
 }

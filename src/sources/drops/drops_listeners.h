@@ -10,6 +10,8 @@
 
 #include "probes/drops.h"
 
+struct cgroup_names;
+
 #define DROPS_MAX_LISTENERS 512 /* sockets that are remembered; further ones are not read */
 #define DROPS_MAX_PORTS     256 /* series; the rest count for port 0 */
 
@@ -40,3 +42,6 @@ void drops_listeners_clear(struct drops_listeners *l);
 
 /* Walks over all file descriptors. Calls `refused` from the second walk on. 0 or -errno. */
 int drops_listeners_walk(struct drops_listeners *l, drops_refused *refused, void *context);
+
+/* Forgets the ports of cgroups without a path in `names`, which must be current: these cgroups are gone. */
+void drops_listeners_forget(struct drops_listeners *l, const struct cgroup_names *names);

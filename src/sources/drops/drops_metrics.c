@@ -6,7 +6,6 @@
 
 #include "drops.skel.h"
 
-#include <bpf/bpf.h>
 #include <stdio.h>
 
 static const char *retransmission_cause(uint32_t counter)
@@ -19,8 +18,8 @@ static void put_packets(const struct drops_source *s, struct metric_set *set, co
                         uint64_t value)
 {
     const char *name = s->reasons.names[reason];
-    const enum drops_class class = drops_class_of(name);
-    if (!name[0] || class == DROPS_EXPECTED)
+    const enum drops_class class = s->bpf->rodata->reason_classes[reason];
+    if (class == DROPS_EXPECTED)
         return;
     metric_add(
         set, "sonde_drops_packets", METRIC_COUNTER, "",
@@ -47,12 +46,11 @@ static void put_counter(const struct drops_source *s, struct metric_set *set, co
 /* The rest of the counters, and the expected packets of all cgroups. */
 static void put_others(const struct drops_source *s, struct metric_set *set)
 {
-    const int fd = bpf_map__fd(s->bpf->maps.other_counters);
     for (uint32_t i = 0; i < DROPS_COUNTERS; i++) {
-        uint64_t value = 0;
-        if (bpf_map_lookup_elem(fd, &i, &value) < 0 || !value)
+        const uint64_t value = s->bpf->bss->other_counters[i];
+        if (!value)
             continue;
-        if (i < DROPS_REASONS && drops_class_of(s->reasons.names[i]) == DROPS_EXPECTED)
+        if (i < DROPS_REASONS && s->bpf->rodata->reason_classes[i] == DROPS_EXPECTED)
             metric_add(set, "sonde_drops_expected_packets", METRIC_COUNTER, "",
                        "Packets that the kernel dropped and that no program lacks, by the kernel's reason.",
                        (double)value,
@@ -83,7 +81,7 @@ static void put_ports(const struct drops_source *s, struct metric_set *set)
         const bool is_rest = i == DROPS_MAX_PORTS;
         if (!l->ports || (is_rest ? !l->ports[i].refused : i >= l->port_count))
             continue;
-        const char *cgroup = cgroup_names_find(&s->names, l->ports[i].cgroup_id);
+        const char *cgroup = drops_cgroup_text(&s->names, l->ports[i].cgroup_id);
         snprintf(port, sizeof(port), "%u", l->ports[i].port);
         if (cgroup)
             metric_add(set, "sonde_drops_refused_connections", METRIC_COUNTER, "",
@@ -98,8 +96,7 @@ void drops_put_metrics(struct drops_source *s, struct metric_set *set)
     drops_read(s, clock_monotonic_ns());
     for (size_t i = 0; i < s->next.count_count; i++) {
         const struct drops_count *c = &s->next.counts[i];
-        const char *cgroup =
-            c->key.cgroup_id == DROPS_NO_SOCKET ? "none" : cgroup_names_find(&s->names, c->key.cgroup_id);
+        const char *cgroup = drops_cgroup_text(&s->names, c->key.cgroup_id);
         if (cgroup)
             put_counter(s, set, cgroup, c->key.counter, c->value);
     }

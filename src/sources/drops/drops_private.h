@@ -45,4 +45,8 @@ struct drops_source {
 /* Fills s->next from the tables, and reads the names of new cgroups. */
 void drops_read(struct drops_source *s, uint64_t now_ns);
 
+/* The label of a cgroup: its path, "other" for DROPS_OTHER, "none" for DROPS_NO_SOCKET. NULL: not known, or gone. Valid
+ * until `names` are refreshed. */
+const char *drops_cgroup_text(const struct cgroup_names *names, uint64_t cgroup_id);
+
 void drops_put_metrics(struct drops_source *s, struct metric_set *set);
