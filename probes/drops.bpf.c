@@ -148,7 +148,8 @@ static __always_inline void set_peer(struct drops_peer *peer, const struct sock 
 static __always_inline void count_peer(const struct sock *sk, __u64 segments)
 {
     struct drops_peer peer = {}, other = {};
-    struct drops_peer_count first = {};
+    /* User space deletes idle peers: a new one must not look as if it was idle since the boot. */
+    struct drops_peer_count first = {.last_ns = bpf_ktime_get_ns()};
 
     set_peer(&peer, sk);
     struct drops_peer_count *c = bpf_map_lookup_elem(&peers, &peer);
@@ -159,7 +160,7 @@ static __always_inline void count_peer(const struct sock *sk, __u64 segments)
     if (!c)
         return;
     __sync_fetch_and_add(&c->segments, segments);
-    c->last_ns = bpf_ktime_get_ns();
+    c->last_ns = first.last_ns;
 }
 
 SEC("raw_tp/tcp_retransmit_skb")

@@ -15,7 +15,7 @@
 
 struct drops_signal {
     const struct signal_services *services;
-    struct event_rate rate;
+    struct event_rate rates[DROPS_EVENTS]; /* so that many of one kind do not hide another */
 };
 
 static int create_drops(const struct signal_services *services, const void *settings, void *source, void **ret_self)
@@ -82,7 +82,7 @@ static void take_drops(void *self, const struct record_header *header)
     char text[TEXT_BYTES], count[24], pid[16], port[16], peer[DROPS_PEER_BYTES];
     struct node_event_attribute attributes[NODE_EVENT_ATTRIBUTES_MAX];
     size_t used = 0;
-    if (!event_rate_allows(&d->rate, r->h.time_ns))
+    if (!event_rate_allows(&d->rates[r->event], r->h.time_ns))
         return;
     write_text(r, text);
     snprintf(count, sizeof(count), "%llu", r->count);

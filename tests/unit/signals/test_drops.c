@@ -25,10 +25,12 @@ static const struct signal *find_drops(void)
 }
 
 static char emitted[1024];
+static size_t emitted_count;
 
 static void keep_event(void *pipeline, const struct node_event *event)
 {
     (void)pipeline;
+    emitted_count++;
     int used = snprintf(emitted, sizeof(emitted), "%s: %s", event->name, event->text);
     for (size_t i = 0; i < event->attribute_count; i++)
         used += snprintf(emitted + used, sizeof(emitted) - (size_t)used, "; %s=%s", event->attributes[i].name,
@@ -80,6 +82,25 @@ static void test_each_kind_of_record_is_an_event(void **state)
                  "is too small; count=37; process.pid=6199; server.port=8080; process.command=gunicorn");
 }
 
+/* Peers without an answer may be hundreds; the one listener that refuses connections is the news. */
+static void test_many_events_of_one_kind_do_not_hide_another(void **state)
+{
+    const struct signal *drops = find_drops();
+    const struct signal_services services = {.emit_event = keep_event};
+    const struct drops_record again = record(DROPS_EVENT_RETRANSMISSIONS, 214),
+                              refused = record(DROPS_EVENT_LISTEN, 37);
+    void *self;
+    (void)state;
+    assert_int_equal(drops->create(&services, drops->defaults, NULL, &self), 0);
+    emitted_count = 0;
+    for (int i = 0; i < 100; i++)
+        drops->records->take(self, &again.h);
+    assert_in_range(emitted_count, 1, 99);
+    drops->records->take(self, &refused.h);
+    assert_non_null(strstr(emitted, "drops.listen_overflow"));
+    drops->destroy(self);
+}
+
 static void test_malformed_records_are_rejected(void **state)
 {
     struct drops_record unknown = record(DROPS_EVENTS, 1), unterminated = record(DROPS_EVENT_PACKETS, 1),
@@ -118,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_kind_of_record_is_an_event),
+        cmocka_unit_test(test_many_events_of_one_kind_do_not_hide_another),
         cmocka_unit_test(test_malformed_records_are_rejected),
         cmocka_unit_test(test_reasons_have_a_class),
         cmocka_unit_test(test_peers_are_written_as_addresses),
