@@ -1,12 +1,12 @@
 /* `sonde bpf`: run count and run time of every BPF program on this machine, and with --lines the CPU samples by source
  * line. Reads the kernel's statistics; needs no agent. */
 #include "base/clock.h"
-#include "base/file_part.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/bpf_lines.h"
 #include "cli/end_signals.h"
 #include "cli/privileges.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "cli/table_cell.h"
 #include "resolve/kernel/bpf_holders.h"
@@ -289,9 +289,7 @@ static int report_programs(const struct bpf_args *args)
         put_programs_json(args, &a, &line_sampler.lines, &out);
     else
         put_programs_text(args, &a, &line_sampler.lines, &out);
-    r = buf_error(&out);
-    if (r == 0)
-        r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
+    r = standard_output_write("bpf", &out);
     if (r == 0)
         warn_losses(&a, &line_sampler);
     return r;

@@ -1,8 +1,8 @@
 /* `sonde diff`: compares two profiles, read from files or from time windows of a running agent, and prints the changes
  * as text, as folded stacks or as a differential flame graph. */
-#include "base/file_part.h"
 #include "base/log.h"
 #include "cli/output.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "client/agent_address.h"
 #include "client/agent_window.h"
@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ROWS     20
 #define ROWS_MAX 100000
@@ -69,9 +68,7 @@ static int print_changes(const struct profile_diff *d, const struct diff_args *a
                                               .rows = (size_t)args->rows};
     _cleanup_buf_ struct buf out = {0};
     int r = args->folded ? diff_folded_write(&out, d) : diff_text_write(&out, d, &options);
-    if (r == 0)
-        r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
-    return r < 0 ? log_errno(r, "diff: cannot write to standard output") : 0;
+    return r < 0 ? log_errno(r, "diff: cannot format the changes") : standard_output_write("diff", &out);
 }
 
 static int read_files(char *const *paths, const struct diff_args *args, struct profile *ret[DIFF_SIDES],

@@ -9,6 +9,7 @@
 #include "cli/coverage_text.h"
 #include "cli/observe.h"
 #include "cli/privileges.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "client/agent_address.h"
 #include "client/agent_client.h"
@@ -281,9 +282,7 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
     buf_puts(&out, ",\"coverage\":");
     coverage_json_put(coverage, COVERAGE_ROUTES, &out);
     buf_puts(&out, "}\n");
-    if (buf_error(&out) == 0)
-        fwrite(out.data, 1, out.size, stdout);
-    return buf_error(&out);
+    return standard_output_write("doctor", &out);
 }
 
 /* Takes the settings from the agent's configuration file that decide what agent_try opens. */

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/coverage_text.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "cli/table_cell.h"
 #include "client/agent_address.h"
@@ -11,7 +12,6 @@
 #include "model/node_event.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,9 +98,7 @@ static int print_events(const struct events_args *args)
     } else {
         coverage_text_put_nothing(&coverage, COVERAGE_EVENTS, &out);
     }
-    if (buf_error(&out) < 0)
-        return buf_error(&out);
-    return fwrite(out.data, 1, out.size, stdout) == out.size && fflush(stdout) == 0 ? 0 : -errno;
+    return standard_output_write("events", &out);
 }
 
 static int run_events(int argc, char **argv)

@@ -7,6 +7,7 @@
 #include "cli/io_report.h"
 #include "cli/io_text.h"
 #include "cli/privileges.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "io_report/io_coverage.h"
 #include "io_report/io_details.h"
@@ -14,7 +15,6 @@
 #include "sources/attach/pid_namespace.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,9 +104,7 @@ static int print_interval(const struct io_args *args, const struct attach_entry 
         buf_puts(&out, is_live ? "\033[H\033[2J" : "");
         io_text_put(&text, &out);
     }
-    if (buf_error(&out) < 0)
-        return buf_error(&out);
-    return fwrite(out.data, 1, out.size, stdout) == out.size && fflush(stdout) == 0 ? 0 : -errno;
+    return standard_output_write("io", &out);
 }
 
 /* Sweeps until then. True: SIGINT or SIGTERM came before. */

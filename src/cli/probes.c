@@ -2,8 +2,8 @@
  * /proc and the mapped files only; needs no agent. */
 #include "cli/probes.h"
 #include "base/buf.h"
-#include "base/file_part.h"
 #include "base/log.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "cli/table_cell.h"
 #include "resolve/usdt/usdt_processes.h"
@@ -21,15 +21,6 @@ struct probe_list {
     uint64_t count;
     struct buf out;
 };
-
-static int flush_output(struct probe_list *l)
-{
-    int r = buf_error(&l->out);
-    if (r == 0 && l->out.size)
-        r = file_part_write_all(STDOUT_FILENO, l->out.data, l->out.size);
-    l->out.size = 0;
-    return r;
-}
 
 static const char *attached_text(enum usdt_attached attached)
 {
@@ -117,7 +108,7 @@ static int put_probe(void *context, const struct usdt_probe *p)
         put_probe_text(&l->out, p);
     }
     l->count++;
-    return l->out.size < FLUSH_BYTES && buf_error(&l->out) == 0 ? 0 : flush_output(l);
+    return l->out.size < FLUSH_BYTES && buf_error(&l->out) == 0 ? 0 : standard_output_flush(&l->out);
 }
 
 static void put_losses(struct buf *out, const struct usdt_losses *losses)
@@ -142,7 +133,7 @@ static int list_probes(const struct usdt_filter *filter, bool json)
     if (r == 0 && json)
         put_losses(&l.out, &losses);
     if (r == 0)
-        r = flush_output(&l);
+        r = standard_output_flush(&l.out);
     buf_clear(&l.out);
     if (r == -ESRCH && filter->pid) {
         log_error("probes: no process %" PRIu32, filter->pid);

@@ -4,10 +4,10 @@
  * Files mapped later are found through process lifecycle events (signal "process"): a process that maps code
  * is scanned again. Firings before that scan are not seen. */
 #include "cli/probes.h"
+#include "cli/standard_output.h"
 
 #include "aggregate/usdt_counts.h"
 #include "base/clock.h"
-#include "base/file_part.h"
 #include "base/log.h"
 #include "resolve/usdt/usdt_arguments.h"
 #include "signals/signals.h"
@@ -77,15 +77,6 @@ static void watch_state_clear(struct watch_state *w)
     buf_clear(&w->text);
 }
 
-static int flush_output(struct watch_state *w)
-{
-    int r = buf_error(&w->out);
-    if (r == 0 && w->out.size)
-        r = file_part_write_all(STDOUT_FILENO, w->out.data, w->out.size);
-    w->out.size = 0;
-    return r;
-}
-
 /* ---- firings ---- */
 
 static void put_firing(struct watch_state *w, const struct probe_arguments *probe_arguments,
@@ -152,7 +143,7 @@ static int take_firing(void *context, const void *target_context, const struct u
     w->fired++;
     if (!is_counted(w)) {
         (w->options->json ? put_firing_json : put_firing)(w, probe_arguments, f);
-        return w->out.size < FLUSH_BYTES ? buf_error(&w->out) : flush_output(w);
+        return w->out.size < FLUSH_BYTES ? buf_error(&w->out) : standard_output_flush(&w->out);
     }
     w->text.size = 0;
     if (probe_arguments->by >= 0)
@@ -362,7 +353,7 @@ static int watch_loop(struct watch_state *w, int signals_fd, int pid_fd)
             return -errno;
         int r = usdt_watch_poll(w->watch);
         if (r == 0)
-            r = flush_output(w);
+            r = standard_output_flush(&w->out);
         const bool is_end = over || fds[1].revents || fds[2].revents;
         if (r == 0 && !is_end)
             r = drain_process_source(w);
@@ -385,7 +376,7 @@ static int put_counts(struct watch_state *w)
         }
         buf_puts(&w->out, "}\n");
     }
-    return flush_output(w);
+    return standard_output_flush(&w->out);
 }
 
 static void warn_losses(const struct watch_state *w)

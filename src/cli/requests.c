@@ -6,6 +6,7 @@
 #include "cli/coverage_text.h"
 #include "cli/end_signals.h"
 #include "cli/requests_text.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "client/agent_address.h"
 #include "client/agent_client.h"
@@ -15,7 +16,6 @@
 #include "export/requests_json.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,13 +32,6 @@ struct requests_args {
 static bool is_service(const struct requests_args *args, const char *service, const char *unit, uint16_t port)
 {
     return !args->service || request_service_matches(args->service, service, unit, port);
-}
-
-static int write_output(const struct buf *out)
-{
-    if (buf_error(out) < 0)
-        return buf_error(out);
-    return fwrite(out->data, 1, out->size, stdout) == out->size && fflush(stdout) == 0 ? 0 : -errno;
 }
 
 /* ---- routes ---- */
@@ -74,7 +67,7 @@ static int print_routes(const struct requests_args *args)
 {
     _cleanup_buf_ struct buf out = {0};
     int r = put_routes(args, &out);
-    return r < 0 ? r : write_output(&out);
+    return r < 0 ? r : standard_output_write("requests", &out);
 }
 
 /* Redraws the table until SIGINT or SIGTERM. */
@@ -87,7 +80,7 @@ static int show_routes(const struct requests_args *args)
     do {
         _cleanup_buf_ struct buf out = {0};
         buf_puts(&out, "\033[H\033[2J");
-        int r = put_routes(args, &out) ?: write_output(&out);
+        int r = put_routes(args, &out) ?: standard_output_write("requests", &out);
         if (r < 0)
             return r;
     } while (!end_signals_wait(&signals, REFRESH_NS));
@@ -139,7 +132,7 @@ static int print_abnormal(const struct requests_args *args)
     for (size_t i = 0; i < kept; i++)
         request_free(requests[i]);
     free(requests);
-    return write_output(&out);
+    return standard_output_write("requests", &out);
 }
 
 /* ---- the subcommand ---- */

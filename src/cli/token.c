@@ -1,10 +1,12 @@
 /* `sonde token new`: makes a token that may read the page over the network. */
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "serve/tokens.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static bool is_one_line(const char *text)
@@ -34,10 +36,12 @@ static int run_token(int argc, char **argv)
     r = tokens_make(token, line);
     if (r < 0)
         return log_errno(r, "token: no random numbers");
-    printf("The token, which is not kept anywhere (for clients: SONDE_TOKEN, or the password in a browser):\n  %s\n"
-           "Its line for the file that page.token_file names:\n  %s%s%s\n",
-           token, line, *comment ? " " : "", comment);
-    return ferror(stdout) || fflush(stdout) != 0 ? -EIO : 0;
+    _cleanup_buf_ struct buf out = {0};
+    buf_printf(&out,
+               "The token, which is not kept anywhere (for clients: SONDE_TOKEN, or the password in a browser):\n  %s\n"
+               "Its line for the file that page.token_file names:\n  %s%s%s\n",
+               token, line, *comment ? " " : "", comment);
+    return standard_output_write("token", &out);
 }
 
 const struct subcommand subcommand_token = {

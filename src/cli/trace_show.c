@@ -1,7 +1,7 @@
 /* `sonde trace show`: prints one request with all its spans as a text waterfall. */
-#include "base/file_part.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/standard_output.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
 #include "trace/aggregate/trace_table.h"
@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NAMES_BYTES ((size_t)16 << 20)
 
@@ -69,7 +68,7 @@ static int show_file(const char *path, uint64_t id, bool *ret_bad)
     _cleanup_buf_ struct buf out = {0};
     r = trace_waterfall_write(&out, &s.request, s.names);
     if (r == 0)
-        r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
+        r = standard_output_flush(&out);
     if (s.request.dropped)
         log_warning("trace: %s: %llu traces of the request were dropped: table full", path,
                     (unsigned long long)s.request.dropped);

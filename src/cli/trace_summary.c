@@ -2,8 +2,8 @@
  * file to the table of open traces; complete traces go to the sums, the data flow and, with -t, the sorted list. */
 #include "trace/aggregate/trace_summary.h"
 
-#include "base/file_part.h"
 #include "base/log.h"
+#include "cli/standard_output.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
 #include "trace/aggregate/trace_flow.h"
@@ -128,23 +128,14 @@ static int read_file(struct summary_state *s, const char *path, bool *ret_read)
 
 /* ---- output ---- */
 
-static int flush_output(struct buf *out, bool always)
-{
-    if (buf_error(out) || (!always && out->size < FLUSH_BYTES))
-        return buf_error(out);
-    int r = file_part_write_all(STDOUT_FILENO, out->data, out->size);
-    out->size = 0;
-    return r;
-}
-
 static int put_traces(const struct summary_state *s, uint8_t frontend, struct buf *out)
 {
     struct triton_trace trace;
     int r = s->order ? trace_order_rewind(s->order) : 0;
     while (s->order && r == 0 && (r = trace_order_next(s->order, &trace)) > 0) {
         r = trace.frontends & frontend ? trace_summary_text_put_trace(out, &trace, s->names) : 0;
-        if (r == 0)
-            r = flush_output(out, false);
+        if (r == 0 && out->size >= FLUSH_BYTES)
+            r = standard_output_flush(out);
     }
     return r;
 }
@@ -165,7 +156,7 @@ static int put_text(const struct summary_state *s, const struct trace_sums *sums
         r = trace_summary_text_put_flow(&out, &sums->flow);
     if (r == 0)
         r = trace_summary_text_put_slowest(&out, sums);
-    return r < 0 ? r : flush_output(&out, true);
+    return r < 0 ? r : standard_output_flush(&out);
 }
 
 static void warn_count(const char *file, uint64_t count, const char *what)
@@ -274,7 +265,7 @@ static int run_trace_summary(int argc, char **argv)
         status |= r != 0;
     }
     buf_puts(&json, "]\n");
-    if (args.json && (r = flush_output(&json, true)) < 0)
+    if (args.json && (r = standard_output_flush(&json)) < 0)
         return log_errno(r, "trace: cannot write the summary");
     return status;
 }

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cli/options.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "resolve/lines/dwarf_library.h"
 #include "serve/page.h"
@@ -14,7 +15,6 @@
 #include <curl/curl.h>
 #include <jansson.h>
 #include <microhttpd.h>
-#include <stdio.h>
 #include <uv.h>
 #include <yaml.h>
 
@@ -102,8 +102,7 @@ static int run_version(int argc, char **argv)
     };
     _cleanup_buf_ struct buf out = {0};
     (json ? put_json : put_text)(libraries, array_size(libraries), &out);
-    r = buf_error(&out);
-    return r < 0 || fwrite(out.data, 1, out.size, stdout) != out.size ? 1 : 0;
+    return standard_output_write("version", &out);
 }
 
 const struct subcommand subcommand_version = {

@@ -6,6 +6,7 @@
 #include "cli/coverage_text.h"
 #include "cli/observe.h"
 #include "cli/output.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "cli/why_text.h"
 #include "client/agent_address.h"
@@ -92,13 +93,6 @@ static int write_html(const struct output *output, struct request *const *reques
     return r < 0 ? r : output_write(output, ".html", out.data, out.size);
 }
 
-static int write_standard_output(const struct buf *out)
-{
-    if (buf_error(out) < 0)
-        return buf_error(out);
-    return fwrite(out->data, 1, out->size, stdout) == out->size ? 0 : -errno;
-}
-
 static int print_requests(struct request *const *requests, size_t count, const struct coverage *coverage,
                           const struct why_format *format, uint64_t last_ns)
 {
@@ -119,7 +113,7 @@ static int print_requests(struct request *const *requests, size_t count, const s
     } else {
         coverage_text_put_nothing(coverage, COVERAGE_REQUESTS, &out);
     }
-    return write_standard_output(&out);
+    return standard_output_write("why", &out);
 }
 
 static bool is_trace_id(const char *text)

@@ -150,7 +150,6 @@ static struct request_stream decode_stream(const json_t *object)
                                    .usage = (uint32_t)json_number(object, "usage")};
 }
 
-/* Strings point into the JSON object until request_copy moves them into one allocation, which request_free frees. */
 static uint16_t decode_status(const json_t *object)
 {
     const json_t *grpc = json_object_get(object, "grpc_status");
@@ -170,7 +169,9 @@ static enum request_protocol_kind decode_protocol(const char *name)
     return REQUEST_PROTOCOL_HTTP1;
 }
 
-static struct request *decode_request(const json_t *object, struct buf *stacks)
+/* Makes a struct request at `*ret`. Strings point into the JSON object until request_copy moves them into one
+ * allocation, which request_free frees. */
+static bool decode_request(const json_t *object, void *ret)
 {
     const char *text[] = {
         json_string_value(json_object_get(object, "service")),
@@ -216,6 +217,7 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         r.usual.known = (uint32_t)json_number(object, "usual_known");
     struct request_segment segments[REQUEST_SEGMENTS_MAX];
     struct segment_data data = {0};
+    struct buf stacks[REQUEST_PARTS_MAX] = {0};
     r.segments = segments;
     r.segment_count = decode_segments(json_object_get(object, "segments"), &data, segments);
     size_t i;
@@ -235,13 +237,12 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
             .stack = stack,
         };
     }
-    struct request *copy = NULL;
-    int result = request_copy(&r, &copy);
+    const int result = request_copy(&r, ret);
     for (i = 0; i < REQUEST_PARTS_MAX; i++)
         buf_clear(&stacks[i]);
     for (i = 0; i < r.segment_count; i++)
         buf_clear(&data.notes[i]);
-    return result == 0 ? copy : NULL;
+    return result == 0;
 }
 
 static void copy_text(char *out, size_t size, const json_t *object, const char *key)
@@ -294,33 +295,38 @@ static void decode_coverage(const json_t *object, struct coverage *ret)
     }
 }
 
+/* Decodes an element of a list. False: the element is left out, there is no memory for it. */
+typedef bool decode_element(const json_t *object, void *ret);
+
+/* Decodes the coverage of a reply and its list `name`, whose elements take `element_bytes` each. `ret` is the
+ * address of a pointer to them; the caller frees the array. 0, -EBADMSG or -ENOMEM. */
+static int decode_list(const struct buf *body, const char *name, size_t element_bytes, decode_element *decode,
+                       struct coverage *ret_coverage, void *ret, size_t *ret_count)
+{
+    json_error_t error;
+    json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, &error), *object;
+    const json_t *array = json_object_get(root, name);
+    char *list = calloc(json_array_size(array) + 1, element_bytes);
+    const int r = !json_is_array(array) ? -EBADMSG : list ? 0 : -ENOMEM;
+    size_t count = 0, i;
+    if (r == 0) {
+        json_array_foreach(array, i, object) count += decode(object, list + count * element_bytes);
+        decode_coverage(json_object_get(root, "coverage"), ret_coverage);
+    }
+    json_decref(root);
+    if (r < 0) {
+        free(list);
+        return r;
+    }
+    memcpy(ret, &list, sizeof(list));
+    *ret_count = count;
+    return 0;
+}
+
 int agent_reply_requests(const struct buf *body, struct coverage *ret_coverage, struct request ***ret,
                          size_t *ret_count)
 {
-    json_error_t error;
-    json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, &error);
-    const json_t *array = json_object_get(root, "requests");
-    if (!json_is_array(array)) {
-        json_decref(root);
-        return -EBADMSG;
-    }
-    decode_coverage(json_object_get(root, "coverage"), ret_coverage);
-    size_t size = json_array_size(array), count = 0, i;
-    struct request **requests = calloc(size ? size : 1, sizeof(struct request *));
-    json_t *object;
-    struct buf stacks[REQUEST_PARTS_MAX] = {0};
-    json_array_foreach(array, i, object)
-    {
-        struct request *request = requests ? decode_request(object, stacks) : NULL;
-        if (request)
-            requests[count++] = request;
-    }
-    json_decref(root);
-    if (!requests)
-        return -ENOMEM;
-    *ret = requests;
-    *ret_count = count;
-    return 0;
+    return decode_list(body, "requests", sizeof(**ret), decode_request, ret_coverage, ret, ret_count);
 }
 
 static void decode_causes(const json_t *array, struct request_route *ret)
@@ -340,8 +346,9 @@ static void decode_causes(const json_t *array, struct request_route *ret)
     }
 }
 
-static void decode_route(const json_t *object, struct request_route *ret)
+static bool decode_route(const json_t *object, void *ret_route)
 {
+    struct request_route *ret = ret_route;
     *ret = (struct request_route){
         .protocol = decode_protocol(json_string_value(json_object_get(object, "protocol"))),
         .span_ns = json_number(object, "span_ns"),
@@ -365,34 +372,19 @@ static void decode_route(const json_t *object, struct request_route *ret)
     decode_causes(json_object_get(object, "causes"), ret);
     copy_text(ret->method, sizeof(ret->method), object, "method");
     copy_text(ret->route, sizeof(ret->route), object, "route");
+    return true;
 }
 
 int agent_reply_routes(const struct buf *body, struct coverage *ret_coverage, struct request_route **ret,
                        size_t *ret_count)
 {
-    json_error_t error;
-    json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, &error), *object;
-    const json_t *array = json_object_get(root, "routes");
-    size_t size = json_array_size(array), i;
-    struct request_route *routes = calloc(size + 1, sizeof(*routes));
-    int r = !json_is_array(array) ? -EBADMSG : routes ? 0 : -ENOMEM;
-    if (r == 0)
-        json_array_foreach(array, i, object) decode_route(object, &routes[i]);
-    if (r == 0)
-        decode_coverage(json_object_get(root, "coverage"), ret_coverage);
-    json_decref(root);
-    if (r < 0) {
-        free(routes);
-        return r;
-    }
-    *ret = routes;
-    *ret_count = size;
-    return 0;
+    return decode_list(body, "routes", sizeof(**ret), decode_route, ret_coverage, ret, ret_count);
 }
 
 /* Attributes that do not fit are left out. */
-static void decode_event(const json_t *object, struct agent_event *ret)
+static bool decode_event(const json_t *object, void *ret_event)
 {
+    struct agent_event *ret = ret_event;
     const json_t *attributes = json_object_get(object, "attributes");
     ret->time_unix_ns = json_number(object, "time_unix_nano");
     ret->duration_ns = json_number(object, "duration_ns");
@@ -401,27 +393,11 @@ static void decode_event(const json_t *object, struct agent_event *ret)
     const size_t size = json_dumpb(attributes, ret->attributes, sizeof(ret->attributes) - 1, JSON_COMPACT);
     if (!size || size >= sizeof(ret->attributes))
         memcpy(ret->attributes, "{}", sizeof("{}"));
+    return true;
 }
 
 int agent_reply_events(const struct buf *body, struct coverage *ret_coverage, struct agent_event **ret,
                        size_t *ret_count)
 {
-    json_error_t error;
-    json_t *root = json_loadb(body->data ? body->data : "", body->size, 0, &error), *object;
-    const json_t *array = json_object_get(root, "events");
-    size_t size = json_array_size(array), i;
-    struct agent_event *events = calloc(size + 1, sizeof(*events));
-    int r = !json_is_array(array) ? -EBADMSG : events ? 0 : -ENOMEM;
-    if (r == 0)
-        json_array_foreach(array, i, object) decode_event(object, &events[i]);
-    if (r == 0)
-        decode_coverage(json_object_get(root, "coverage"), ret_coverage);
-    json_decref(root);
-    if (r < 0) {
-        free(events);
-        return r;
-    }
-    *ret = events;
-    *ret_count = size;
-    return 0;
+    return decode_list(body, "events", sizeof(**ret), decode_event, ret_coverage, ret, ret_count);
 }

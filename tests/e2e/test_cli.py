@@ -101,6 +101,14 @@ def test_invalid_arguments_are_explained(run_sonde, arguments, expected):
 
 
 @pytest.mark.sanitized
+@pytest.mark.parametrize("arguments", [["version"], ["version", "--json"], ["token", "new"]])
+def test_output_that_cannot_be_written_is_a_failure(sonde, arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sonde, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"{arguments[0]}: standard output cannot be written: No space left" in done.stderr
+
+
 def test_configuration_file_errors(run_sonde, tmp_path):
     path = tmp_path / "sonde.yaml"
     path.write_text("profile:\n  rate: 19\n  speed: 3\n")
