@@ -64,10 +64,15 @@ struct request_part {
                           first, kernel frames marked by REQUEST_KERNEL_FRAME; "": unknown, or no wait */
 };
 
-#define REQUEST_KERNEL_FRAME "_[k]" /* suffix of its name, as in folded stacks */
-#define REQUEST_FRAME_BYTES  256    /* maximum per line: longer names are cut and end in "..." */
+/* In the detail of CPU time (diagnose/code/code_place.h), before what the function ran; and what that is called where
+ * it is a garbage collection. */
+#define REQUEST_CODE_RUNNING    ", running "
+#define REQUEST_CODE_COLLECTION "garbage collection"
 
-#define REQUEST_PARTS_MAX    40
+#define REQUEST_KERNEL_FRAME    "_[k]" /* suffix of its name, as in folded stacks */
+#define REQUEST_FRAME_BYTES     256    /* maximum per line: longer names are cut and end in "..." */
+
+#define REQUEST_PARTS_MAX       40
 
 /* Whose work was done in a segment. */
 enum request_owner {

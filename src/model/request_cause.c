@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the text of a place in the code (diagnose/code/code_place.h). */
-#define RUNNING    ", running "
-#define COLLECTION "garbage collection"
-
 const struct request_part *request_longest_part(const struct request *r, enum request_part_kind kind)
 {
     const struct request_part *longest = NULL;
@@ -81,6 +77,15 @@ static size_t put_words(char *out, size_t used, const char *words)
     return used + (bytes < room ? bytes : room);
 }
 
+/* What the function ran there differs from sample to sample, but whether it was a garbage collection does not. */
+static void cut_what_ran(char *place)
+{
+    static const char collection[] = REQUEST_CODE_RUNNING REQUEST_CODE_COLLECTION;
+    char *runs = strstr(place, REQUEST_CODE_RUNNING);
+    if (runs && strncmp(runs, collection, sizeof(collection) - 1) != 0)
+        *runs = '\0';
+}
+
 const char *request_part_place(const struct request *r, const struct request_part *part, char out[REQUEST_PLACE_BYTES])
 {
     const char *end = part->detail + request_detail_bytes(part);
@@ -105,26 +110,16 @@ const char *request_part_place(const struct request *r, const struct request_par
     out[used] = '\0';
     if (strncmp(out, ": ", 2) == 0 || strncmp(out, ", ", 2) == 0) /* the thread was in front of it */
         memmove(out, out + 2, used - 1);
+    if (part->kind == REQUEST_PART_CPU)
+        cut_what_ran(out);
     return out;
-}
-
-/* What the function ran there differs from sample to sample, but whether it was a garbage collection does not. */
-static void cut_what_ran(char *place)
-{
-    char *runs = strstr(place, RUNNING);
-    if (runs && strncmp(runs + strlen(RUNNING), COLLECTION, strlen(COLLECTION)) != 0)
-        *runs = '\0';
 }
 
 const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES])
 {
     const struct request_part *part = request_longest_part(r, kind);
     out[0] = '\0';
-    if (part)
-        request_part_place(r, part, out);
-    if (kind == REQUEST_PART_CPU)
-        cut_what_ran(out);
-    return out;
+    return part ? request_part_place(r, part, out) : out;
 }
 
 /* Samples of one function that computes show several of its lines. */
@@ -141,6 +136,8 @@ static void cut_lines(char *place)
     *to = '\0';
 }
 
+#define HASH_START 0x811c9dc5u
+
 static uint32_t hash_bytes(uint32_t hash, const char *text)
 {
     for (; *text; text++)
@@ -148,10 +145,19 @@ static uint32_t hash_bytes(uint32_t hash, const char *text)
     return hash;
 }
 
+/* Changes `place`. */
+static uint32_t hash_place(uint32_t hash, enum request_part_kind kind, char *place)
+{
+    if (kind == REQUEST_PART_CPU)
+        cut_lines(place);
+    return hash_bytes(hash_bytes(hash, request_part_name(kind)), place);
+}
+
 uint32_t request_part_key(const struct request *r, const struct request_part *part)
 {
     char place[REQUEST_PLACE_BYTES];
-    return hash_bytes(hash_bytes(0x811c9dc5u, request_part_name(part->kind)), request_part_place(r, part, place));
+    request_part_place(r, part, place);
+    return hash_place(HASH_START, part->kind, place);
 }
 
 uint32_t request_cause_key(const struct request *r, enum request_part_kind kind, bool is_slow)
@@ -159,11 +165,9 @@ uint32_t request_cause_key(const struct request *r, enum request_part_kind kind,
     char place[REQUEST_PLACE_BYTES], status[16] = "";
     if (request_is_failed(r->status))
         snprintf(status, sizeof(status), "%u ", r->status);
-    const uint32_t key = hash_bytes(0x811c9dc5u, status);
+    const uint32_t key = hash_bytes(HASH_START, status);
     if (status[0] && !is_slow)
         return key;
     request_cause_place(r, kind, place);
-    if (kind == REQUEST_PART_CPU)
-        cut_lines(place);
-    return hash_bytes(hash_bytes(key, request_part_name(kind)), place);
+    return hash_place(key, kind, place);
 }

@@ -13,14 +13,15 @@ const struct request_part *request_longest_part(const struct request *r, enum re
 int request_detail_bytes(const struct request_part *part);
 
 /* Where a component spent its time: its detail without the kernel's functions, and without what differs from request to
- * request: which thread it was, how often it waited, and how many packets were lost. "": not known. Returns `out`. */
+ * request: which thread it was, how often it waited, how many packets were lost, and what the function ran on the CPU
+ * ("running sha1"), except a garbage collection. "": not known. Returns `out`. */
 const char *request_part_place(const struct request *r, const struct request_part *part, char out[REQUEST_PLACE_BYTES]);
 
-/* Where the longest component of `kind` spent its time, as request_part_place; "" if there is no such component. Of CPU
- * time, without what the function ran ("running sha1"), except a garbage collection. Returns `out`. */
+/* Where the longest component of `kind` spent its time, as request_part_place; "" if there is no such component.
+ * Returns `out`. */
 const char *request_cause_place(const struct request *r, enum request_part_kind kind, char out[REQUEST_PLACE_BYTES]);
 
-/* Equal for components of one kind and place. */
+/* Equal for components of one kind and place (of CPU time, the function without its line). */
 uint32_t request_part_key(const struct request *r, const struct request_part *part);
 
 /* Equal for requests of one route that have one cause: `kind`, the place (of CPU time, the function without its line),

@@ -121,7 +121,8 @@ struct signal {
      * does not fill them. */
     uint64_t (*recorder_bytes)(const void *settings);
 
-    /* With these settings, records concern also processes that the task filter excludes. NULL: never. */
+    /* With these settings, records concern also processes that the task filter excludes. NULL: never;
+     * signal_is_node_wide: always. */
     bool (*is_node_wide)(const void *settings);
 
     /* Makes what consumes the records (signal_create_plain: no state of its own). `services` are borrowed until
@@ -148,6 +149,7 @@ struct signal {
 
 /* The `create` of a signal without a state of its own: its `self` is the `const struct signal_services`. */
 int signal_create_plain(const struct signal_services *services, const void *settings, void *source, void **ret_self);
+bool signal_is_node_wide(const void *settings);
 
 /* The first setting of every section: `key` is "<section>.enabled". */
 #define SIGNAL_ENABLED(key, help)                                                                                      \

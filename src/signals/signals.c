@@ -20,6 +20,12 @@ int signal_create_plain(const struct signal_services *services, const void *sett
     return 0;
 }
 
+bool signal_is_node_wide(const void *settings)
+{
+    (void)settings;
+    return true;
+}
+
 const struct record_type *signals_record_type(unsigned kind, size_t *ret_signal)
 {
     for (size_t i = 0; all_signals[i]; i++)

@@ -5,6 +5,7 @@
 #include "base/starts_with.h"
 #include "diagnose/code/code_origin.h"
 #include "diagnose/code/frame_name.h"
+#include "model/request.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +90,8 @@ static bool put_collector(const struct frame *frames, size_t count, char out[COD
     char name[NAME_BYTES];
     for (size_t i = count; i-- > 0;)
         if (is_collector(frames[i].function)) {
-            snprintf(out, CODE_RUNS_BYTES, "garbage collection: %s", frame_name_text(&frames[i], name, sizeof(name)));
+            snprintf(out, CODE_RUNS_BYTES, REQUEST_CODE_COLLECTION ": %s",
+                     frame_name_text(&frames[i], name, sizeof(name)));
             return true;
         }
     return false;
@@ -210,7 +212,7 @@ const char *code_place_text(const struct code_place *p, char out[CODE_TEXT_BYTES
         snprintf(where, sizeof(where), " %s%s%s%s", p->is_first_line ? "(begins at " : "", p->file, line,
                  p->is_first_line ? ")" : "");
     if (p->function[0])
-        snprintf(out, CODE_TEXT_BYTES, "%s%s%s%s", p->function, where, p->runs[0] ? ", running " : "", p->runs);
+        snprintf(out, CODE_TEXT_BYTES, "%s%s%s%s", p->function, where, p->runs[0] ? REQUEST_CODE_RUNNING : "", p->runs);
     else
         snprintf(out, CODE_TEXT_BYTES, "%s", p->runs);
     return out;

@@ -109,12 +109,6 @@ static void take_drops(void *self, const struct record_header *header)
     d->services->emit_event(d->services->pipeline, &event);
 }
 
-static bool is_node_wide(const void *settings)
-{
-    (void)settings;
-    return true;
-}
-
 static const struct record_type records[] = {{RECORD_DROPS, check_drops, take_drops}, {0}};
 
 #define FIELD(f) offsetof(struct drops_options, f), sizeof(((struct drops_options *)0)->f)
@@ -137,7 +131,7 @@ const struct signal signal_drops = {
     .settings_bytes = sizeof(struct drops_options),
     .defaults = &(const struct drops_options){.enabled = true, .packets = 20, .retransmissions = 100},
     .settings = settings,
-    .is_node_wide = is_node_wide,
+    .is_node_wide = signal_is_node_wide,
     .create = create_drops,
     .destroy = destroy_drops,
 };

@@ -71,12 +71,6 @@ static int create_io(const struct signal_services *services, const void *setting
     return 0;
 }
 
-static bool is_node_wide(const void *settings)
-{
-    (void)settings;
-    return true;
-}
-
 /* ---- a round ---- */
 
 /* True for counters that may move to the series: their cgroup is gone, or the table is half full and they are idle
@@ -219,7 +213,7 @@ const struct signal signal_io = {
     .settings_bytes = sizeof(struct io_options),
     .defaults = &(const struct io_options){.slow_ns = SLOW_NS, .hung_ns = HUNG_NS, .devices = true},
     .settings = settings,
-    .is_node_wide = is_node_wide,
+    .is_node_wide = signal_is_node_wide,
     .create = create_io,
     .destroy = destroy_io,
     .turn = turn_io,

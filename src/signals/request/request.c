@@ -297,12 +297,6 @@ static void shed_paths(void *self, enum source_detail detail)
     request_paths_shed(((struct request_signal *)self)->paths, detail);
 }
 
-static bool is_node_wide(const void *settings)
-{
-    (void)settings; /* its filter does not follow children as the others do */
-    return true;
-}
-
 static const struct record_type records[] = {
     {RECORD_REQUEST, check_request, take_request},
     {RECORD_REQUEST_CALLER, check_caller, take_caller},
@@ -325,7 +319,7 @@ const struct signal signal_request = {
     .settings_bytes = sizeof(struct request_options),
     .defaults = &(const struct request_options){.enabled = true, .tls = true},
     .settings = settings,
-    .is_node_wide = is_node_wide,
+    .is_node_wide = signal_is_node_wide, /* its filter does not follow children as the others do */
     .create = create_request,
     .destroy = destroy_request,
     .start = start_request,

@@ -84,12 +84,6 @@ static void take_delay(void *self, const struct record_header *header)
                                                                         .attribute_count = array_size(attributes)});
 }
 
-static bool is_node_wide(const void *settings)
-{
-    (void)settings;
-    return true;
-}
-
 static const struct record_type records[] = {{RECORD_RUNQUEUE_DELAY, check_delay, take_delay}, {0}};
 
 #define FIELD(f) offsetof(struct runqueue_options, f), sizeof(((struct runqueue_options *)0)->f)
@@ -110,7 +104,7 @@ const struct signal signal_runqueue = {
     .settings_bytes = sizeof(struct runqueue_options),
     .defaults = &(const struct runqueue_options){.threshold_ns = THRESHOLD_NS},
     .settings = settings,
-    .is_node_wide = is_node_wide,
+    .is_node_wide = signal_is_node_wide,
     .create = create_runqueue,
     .destroy = destroy_runqueue,
 };

@@ -111,12 +111,6 @@ static void watch_wanted(void *self, const struct mapped_processes *mapped)
         waits_source_watch(w->source, pids, recent_waits_wanted(w->services->recent_waits, clock_monotonic_ns(), pids));
 }
 
-static bool is_node_wide(const void *settings)
-{
-    (void)settings; /* a path leads through processes that the filter excludes */
-    return true;
-}
-
 static const struct record_type records[] = {
     {RECORD_WAIT_STACK, stack_record_check, take_stack},
     {RECORD_WAIT, check_wait, take_wait},
@@ -133,7 +127,7 @@ const struct signal signal_waits = {
     .flags = SIGNAL_AUXILIARY | SIGNAL_UNWINDS,
     .serves = (const struct signal *const[]){&signal_request, &signal_recorder, NULL},
     .records = records,
-    .is_node_wide = is_node_wide,
+    .is_node_wide = signal_is_node_wide, /* a path leads through processes that the filter excludes */
     .create = create_waits,
     .destroy = destroy_waits,
     .turn = watch_wanted,

@@ -85,6 +85,7 @@ static void expect_cpu_key(const char *a_detail, const char *b_detail, bool is_e
                          b = with_detail(REQUEST_PART_CPU, b_detail, "");
     assert_int_equal(request_cause_key(&a, REQUEST_PART_CPU, true) == request_cause_key(&b, REQUEST_PART_CPU, true),
                      is_equal);
+    assert_int_equal(request_part_key(&a, &a.parts[1]) == request_part_key(&b, &b.parts[1]), is_equal);
 }
 
 /* Samples of one function show it at several lines, and in whatever it ran. */
