@@ -251,7 +251,7 @@ static void limit_cost(struct request_tls *t, uint64_t now_ns)
     t->runs = runs;
     if (is_first || cpus <= t->most_cpus)
         return;
-    request_source_tls_stop(t->source);
+    tls_attachments_stop(t->attachments);
     log_warning(
         "requests over TLS are not read any more, until the agent is started again: it cost the servers %.0f %% of "
         "a CPU, more than half of budget.one_cpu",

@@ -38,6 +38,7 @@ struct request_source {
     const struct shared_tables *tables;
     uint64_t flushed_ns;
     struct tls_attachments *tls; /* NULL: the plaintext of TLS is not read */
+    bool has_forgotten_tls;      /* reading is stopped, and no process counts as one whose TLS is read */
 };
 
 static void request_close(void *self)
@@ -120,15 +121,19 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
     return 2;
 }
 
-/* Once reading is stopped, no process counts as one whose TLS is read; until all is detached, programs still note some.
+/* Once reading is stopped, no process counts as one whose TLS is read. Until all is detached, programs note some again.
  */
 static void turn_tls(struct request_source *s)
 {
+    struct tls_attachments_stats stats;
     if (!s->tls)
         return;
     tls_attachments_turn(s->tls);
-    if (tls_attachments_is_stopped(s->tls))
-        memset(s->bpf->bss->tls_processes, 0, sizeof(s->bpf->bss->tls_processes));
+    if (!tls_attachments_is_stopped(s->tls) || s->has_forgotten_tls)
+        return;
+    tls_attachments_stats(s->tls, &stats);
+    memset(s->bpf->bss->tls_processes, 0, sizeof(s->bpf->bss->tls_processes));
+    s->has_forgotten_tls = !stats.attached && !stats.waiting;
 }
 
 static int request_drain(void *self, struct batch *batch)
@@ -293,11 +298,6 @@ bool request_source_reads_tls(void *request_source, uint32_t pid)
 uint64_t request_source_tls_runs(void *request_source)
 {
     return tls_runs(request_source);
-}
-
-void request_source_tls_stop(void *request_source)
-{
-    tls_attachments_stop(((struct request_source *)request_source)->tls);
 }
 
 void request_source_tls_forget(void *request_source, uint32_t pid)

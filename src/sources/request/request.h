@@ -44,8 +44,6 @@ size_t request_source_tls_buffered(void *request_source, uint32_t *ret_pids, siz
 bool request_source_reads_tls(void *request_source, uint32_t pid);
 /* How often programs at the functions of TLS have run. */
 uint64_t request_source_tls_runs(void *request_source);
-/* The plaintext of TLS is not read any more, on any connection. */
-void request_source_tls_stop(void *request_source);
 /* The process has ended. */
 void request_source_tls_forget(void *request_source, uint32_t pid);
 /* The other end of the socket with this cookie. False: not known. */
