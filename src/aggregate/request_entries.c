@@ -25,7 +25,12 @@ static void grow(struct request_ring *ring, size_t max)
 
 void request_ring_add(struct request_ring *ring, const struct request_entry *e, size_t max)
 {
-    struct request_entry *before = request_ring_find(ring, e->id);
+    request_ring_put(ring, request_ring_find(ring, e->id), e, max);
+}
+
+void request_ring_put(struct request_ring *ring, struct request_entry *before, const struct request_entry *e,
+                      size_t max)
+{
     if (before) {
         *before = *e;
         return;

@@ -21,7 +21,7 @@ struct route {
     uint16_t port;
     uint8_t protocol;
     uint64_t newest_ns;
-    bool is_other;
+    bool is_other, lacks_path;
     struct request_ring sample, slow, failed; /* the others that are slow; that failed */
     struct route_sample sampling;
     uint64_t sampled; /* requests ever added to the sample */
@@ -149,11 +149,10 @@ static struct request_entry make_entry(const struct request *r)
     return e;
 }
 
-/* The weight of a request of the sample in the ring of its route; 0: it does not enter. An update has what the request
- * had before. */
-static uint32_t weight_in_route(struct route *route, const struct request_entry *e)
+/* The weight of a request of the sample in the ring of its route; 0: it does not enter. `before`: the request's entry
+ * there, whose weight an update keeps; NULL: none. */
+static uint32_t weight_in_route(struct route *route, const struct request_entry *e, const struct request_entry *before)
 {
-    const struct request_entry *before = request_ring_find(&route->sample, e->id);
     if (before)
         return before->weight;
     if (request_ring_find(&route->slow, e->id) || request_ring_find(&route->failed, e->id))
@@ -183,13 +182,15 @@ uint32_t request_routes_add(struct request_routes *r, const struct request *requ
         return 0;
     if (e.end_ns > route->newest_ns)
         route->newest_ns = e.end_ns;
+    route->lacks_path |= request->lacks_path;
+    struct request_entry *before = e.weight ? request_ring_find(&route->sample, e.id) : NULL;
     if (e.weight)
-        e.weight = weight_in_route(route, &e);
+        e.weight = weight_in_route(route, &e, before);
     if (!e.weight || !route->usual.requests || request_is_slow(e.duration_ns, &route->usual))
         update_usual(r, route, ADDS_UNTIL_UPDATE);
     set_cause(&e, request, &route->usual);
     if (e.weight) {
-        request_ring_add(&route->sample, &e, REQUEST_ROUTES_SAMPLE);
+        request_ring_put(&route->sample, before, &e, REQUEST_ROUTES_SAMPLE);
         route->sampled++;
     } else if (!e.is_notable) {
         return e.cause; /* those that have entered stand for it */
@@ -504,6 +505,7 @@ static bool describe_route(const struct request_routes *r, const struct request_
     struct selection sample = {.count = 0}, slow = {.count = 0};
     *ret = (struct request_route){.port = route->port,
                                   .protocol = route->protocol,
+                                  .lacks_path = route->lacks_path,
                                   .span_ns = observed_ns(period->observed, from_ns, period->now_ns)};
     memcpy(ret->service, route->service, sizeof(ret->service));
     memcpy(ret->unit, route->unit, sizeof(ret->unit));

@@ -3,6 +3,7 @@
 
 #define WINDOW_SHIFT 30
 #define SHIFT_MAX    8
+#define IDLE_WINDOWS SHIFT_MAX /* windows without a request: at one step each, all steps down are made */
 
 static uint32_t random_of(uint64_t id)
 {
@@ -13,7 +14,7 @@ static uint32_t random_of(uint64_t id)
 
 static void begin_window(struct route_sample *s, uint64_t window)
 {
-    if (window - s->window > SHIFT_MAX)
+    if (window - s->window > IDLE_WINDOWS)
         s->shift = 0;
     else if (s->shift && s->window_requests <= ROUTE_SAMPLE_WINDOW << (s->shift - 1))
         s->shift--;

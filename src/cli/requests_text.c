@@ -146,7 +146,7 @@ static void put_signs(const struct request_route *routes, size_t count, struct b
         const struct request_route *r = &routes[i];
         is_estimate |= r->is_estimate || r->lost_is_estimate;
         has_none |= !r->sampled;
-        has_no_path |= request_route_lacks_path(r);
+        has_no_path |= r->lacks_path;
         has_no_p50 |= r->sampled && !has_median(r);
         has_no_p99 |= r->sampled && !r->usual.p99_ns;
     }

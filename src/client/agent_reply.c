@@ -351,6 +351,7 @@ static bool decode_route(const json_t *object, void *ret_route)
     struct request_route *ret = ret_route;
     *ret = (struct request_route){
         .protocol = decode_protocol(json_string_value(json_object_get(object, "protocol"))),
+        .lacks_path = json_is_true(json_object_get(object, "lacks_path")),
         .span_ns = json_number(object, "span_ns"),
         .sampled = (uint32_t)json_number(object, "sampled"),
         .is_estimate = json_is_true(json_object_get(object, "estimated")),

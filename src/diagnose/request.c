@@ -209,6 +209,7 @@ int diagnose_request(const struct request_record *record, const struct path_segm
         .upstream = "",
         .weight = record->weight,
         .is_tls = record->flags & REQUEST_TLS,
+        .lacks_path = record->flags & REQUEST_NO_PATH,
         .is_notable = record->flags & REQUEST_NOTABLE || !record->weight,
     };
     d->request.start_unix_ns = clock_unix_from_monotonic(d->request.start_ns);

@@ -84,6 +84,7 @@ static void put_route(const struct request_route *r, struct buf *out)
     put_text("protocol", request_protocol_name(r->protocol), out);
     put_text("method", r->method, out);
     put_text("route", r->route, out);
+    buf_printf(out, "\"lacks_path\":%s,", r->lacks_path ? "true" : "false");
     buf_printf(out, "\"span_ns\":%" PRIu64 ",\"sampled\":%" PRIu32 ",\"estimated\":%s", r->span_ns, r->sampled,
                r->is_estimate ? "true" : "false");
     buf_printf(out, ",\"requests\":%.0f,\"failed\":%.0f", r->requests, r->failed);

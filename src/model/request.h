@@ -154,6 +154,7 @@ struct request {
     uint16_t status;    /* of HTTP, or REQUEST_STATUS_GRPC and more; 0: no reply seen */
     uint8_t protocol;   /* enum request_protocol_kind */
     bool is_tls;        /* it came in over TLS */
+    bool lacks_path;    /* `route`, or the end of it, is not known: "*". HTTP/2 */
     uint64_t bytes_in, bytes_out;
     struct request_stream stream;
     uint64_t

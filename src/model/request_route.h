@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #define REQUEST_CAUSES_MAX           16 /* of a route; further ones are added to one of the same kind, or to the last */
 #define REQUEST_CAUSE_SENTENCE_BYTES 640
@@ -29,6 +28,7 @@ struct request_route {
     char service[128], unit[128], method[16], route[200]; /* route "other", without a method: those without a place */
     uint16_t port;                                        /* 0: not known */
     uint8_t protocol;                                     /* enum request_protocol_kind */
+    bool lacks_path;                                      /* `route`, or the end of it, is not known: "*" */
     uint64_t span_ns; /* of the period: how long requests were recorded for the sample */
     uint32_t sampled; /* the sample's size; 0: nothing is known but of the slow ones */
     bool is_estimate; /* `requests`, `failed`, `time_ns` and `usual` are estimated from it; false: every request of
@@ -55,12 +55,6 @@ struct request_route {
 static inline bool request_route_has_usual(const struct request_route *r)
 {
     return r->known >= REQUEST_USUAL_MIN;
-}
-
-/* Whether the path of its requests, or a part of it, is not known: "*" over HTTP/2. */
-static inline bool request_route_lacks_path(const struct request_route *r)
-{
-    return r->protocol != REQUEST_PROTOCOL_HTTP1 && strchr(r->route, '*');
 }
 
 /* Ranks routes by the time that they lost. Where no median is known, the time that all requests took, which is the most

@@ -24,6 +24,7 @@ export interface Route {
     method: string;
     route: string;
     protocol: string; // '': not reported by the agent
+    lacksPath: boolean; // "*" in the route is not known
     rate: number; // requests a second
     failed: number; // share
     failures: number; // how many
@@ -59,6 +60,7 @@ export function decodeRoutes(value: unknown): Route[] {
             method: text(r.method),
             route: text(r.route),
             protocol: text(r.protocol),
+            lacksPath: r.lacks_path === true,
             rate: seconds > 0 ? requests / seconds : 0,
             failed: requests > 0 ? Math.min(1, number(r.failed) / requests) : 0,
             failures: number(r.failed),
@@ -82,7 +84,6 @@ const comparedOf = (slow: Usual): Compared => ({ name: 'Slow', p50: slow.p50, p9
 
 const sum = (causes: Cause[]): Group => ({ requests: causes.reduce((n, c) => n + c.group.requests, 0), lost: 0, estimated: causes.some((c) => c.group.estimated) });
 
-const lacksPath = (r: Route): boolean => r.protocol !== 'http/1' && r.route.includes('*');
 const hasMedian = (r: Route): boolean => (r.usual?.known ?? 0) >= MEDIAN_MIN;
 
 /** The cause of most of the lost time, with its share; of a route without slow requests, what takes most time in it. */
@@ -185,7 +186,7 @@ function Signs({ routes, period }: { routes: Route[]; period: string }) {
     const words = [
         routes.some((r) => r.estimated || r.lostEstimated) && ESTIMATED,
         unknown.length > 0 && `– for time lost: ${tooFew(range(unknown.map((r) => r.known)), USUAL_MIN)}; until then the time of all its requests ranks a route`,
-        routes.some(lacksPath) && '* is not known, as the connection is older than the agent, or bytes of it were missed; it is known on new connections',
+        routes.some((r) => r.lacksPath) && '* is not known, as the connection is older than the agent, or bytes of it were missed; it is known on new connections',
         noMedian.length > 0 && `– for the median: ${tooFew(range(noMedian.map((r) => r.usual!.known)), MEDIAN_MIN, period)}`,
         noP99.length > 0 && `– for the 99th percentile: ${tooFew(range(noP99.map((r) => r.usual!.known)), USUAL_MIN_P99, period)}`,
     ].filter(Boolean);

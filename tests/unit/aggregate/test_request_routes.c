@@ -322,6 +322,28 @@ static void test_services_of_a_program_are_told_apart_by_port(void **state)
     free(list);
 }
 
+static void test_route_whose_path_is_not_known(void **state)
+{
+    struct request_route *list;
+    size_t count;
+    (void)state;
+    _cleanup_(request_routes_freep) struct request_routes *r = NULL;
+    assert_int_equal(request_routes_new(&r), 0);
+    struct request known = make_request("/a*b", NOW - SECOND, MS, 0, 1),
+                   unknown = make_request("*", NOW - SECOND, 2 * MS, 0, 1);
+    known.protocol = unknown.protocol = REQUEST_PROTOCOL_HTTP2;
+    unknown.lacks_path = true;
+    request_routes_add(r, &known);
+    request_routes_add(r, &unknown);
+    assert_int_equal(
+        request_routes_list(r, &(struct request_routes_period){NOW - 60 * SECOND, NOW, NULL}, &list, &count), 0);
+    assert_int_equal(count, 2);
+    assert_true(list[0].lacks_path);
+    assert_string_equal(list[1].route, "/a*b");
+    assert_false(list[1].lacks_path);
+    free(list);
+}
+
 /* Only requests that are slow for their route take a place among its slow requests. */
 static void test_requests_slow_for_their_process_only(void **state)
 {
@@ -412,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_later_record_replaces_the_earlier_one),
         cmocka_unit_test(test_overwritten_sample_shortens_the_period),
         cmocka_unit_test(test_unmonitored_time_is_no_period),
+        cmocka_unit_test(test_route_whose_path_is_not_known),
         cmocka_unit_test(test_requests_slow_for_their_process_only),
         cmocka_unit_test(test_route_that_fails_shows_it_unsampled),
         cmocka_unit_test(test_time_lost_by_cause),

@@ -10,6 +10,7 @@
 #define VERSION   " HTTP/2"
 #define UNKNOWN   "*"
 #define KSERVE    "/inference.GRPCInferenceService/"
+#define CONNECT   "CONNECT"
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 /* Statuses of gRPC (grpc/grpc: doc/statuscodes.md) that stand for codes of HTTP/2 (doc/PROTOCOL-HTTP2.md). */
@@ -60,8 +61,7 @@ void http2_fields_take(void *context, const struct hpack_field *f)
         fields->method_size = f->value_size;
         return;
     case HPACK_PATH:
-        fields->is_path_cut = f->value_size > sizeof(fields->path);
-        fields->path_size = fields->is_path_cut ? sizeof(fields->path) : f->value_size;
+        fields->path_size = f->value_size < sizeof(fields->path) ? f->value_size : sizeof(fields->path);
         memcpy(fields->path, f->value, fields->path_size);
         return;
     case HPACK_STATUS:
@@ -99,6 +99,12 @@ static size_t without_query(const char *path, size_t size)
     return i;
 }
 
+/* Only CONNECT has no path. */
+static bool is_connect(const struct http2_fields *f)
+{
+    return f->method_size == strlen(CONNECT) && memcmp(f->method, CONNECT, strlen(CONNECT)) == 0;
+}
+
 void http2_stream_begin(struct http2_stream *s, const struct http2_fields *f, uint64_t arrival_ns, uint64_t read_ns,
                         uint32_t pid, uint32_t tid)
 {
@@ -113,6 +119,7 @@ void http2_stream_begin(struct http2_stream *s, const struct http2_fields *f, ui
     s->line[s->line_bytes++] = ' ';
     const size_t size = without_query(f->path, f->path_size);
     put(s->line, &s->line_bytes, room, size ? f->path : UNKNOWN, MAX(size, 1));
+    s->lacks_path = !size && !is_connect(f);
 }
 
 void http2_stream_arrived(struct http2_stream *s, uint64_t arrival_ns, uint64_t received_ns)
@@ -145,7 +152,7 @@ static void take_model_spec(struct http2_stream *s, const uint8_t *spec, size_t 
 
 static bool is_path_unknown(const struct http2_stream *s)
 {
-    return s->line_bytes > 2 && memcmp(s->line + s->line_bytes - 2, " " UNKNOWN, 2) == 0;
+    return s->lacks_path && !has_path(s, KSERVE);
 }
 
 /* Of other services, the first fields may be anything, also a secret. Where the path is not known, the model is kept
@@ -256,7 +263,8 @@ void http2_stream_write(const struct http2_stream *s, struct request_record *r)
     r->bytes_out = s->bytes_out;
     r->link = (struct link_ids){0};
     r->status = status_of(s);
-    r->flags = (r->flags & REQUEST_TLS) | (r->status ? 0 : REQUEST_NO_REPLY) | (s->is_shared ? REQUEST_SHARED : 0);
+    r->flags = (r->flags & REQUEST_TLS) | (r->status ? 0 : REQUEST_NO_REPLY) | (s->is_shared ? REQUEST_SHARED : 0) |
+               (s->lacks_path ? REQUEST_NO_PATH : 0);
     r->weight = 0;
     r->protocol = s->is_grpc ? REQUEST_GRPC : REQUEST_HTTP2;
     memcpy(r->line, s->line, at);

@@ -23,8 +23,7 @@ struct http2_fields {
     uint16_t status;     /* 0: none */
     uint8_t grpc_status; /* valid if has_grpc_status */
     bool has_grpc_status;
-    bool is_grpc; /* by its content-type */
-    bool is_path_cut;
+    bool is_grpc;     /* by its content-type */
     bool has_unknown; /* fields that cannot be known were there */
 };
 
@@ -48,6 +47,7 @@ struct http2_stream {
     bool is_reset;
     bool has_arrival; /* start_ns: it was at the socket; else it was read */
     bool is_unsent;   /* of one that has ended: what was written is still to be sent */
+    bool lacks_path;  /* its path is not known, or only that it is KServe's */
     bool is_shared;   /* others were in progress on its connection when it began */
     uint8_t line_bytes, model_bytes;
     char line[REQUEST_LINE_BYTES]; /* "POST /path" */

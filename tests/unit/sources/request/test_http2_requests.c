@@ -249,7 +249,42 @@ static void test_model_is_recognized_by_its_tensor(void **state)
         assert_string_equal(f.ended[i].line, calls[i].line);
         assert_int_equal(f.ended[i].protocol, calls[i].protocol);
         assert_int_equal(f.ended[i].status, REQUEST_GRPC_UNKNOWN);
+        assert_true(f.ended[i].flags & REQUEST_NO_PATH);
     }
+    http2_requests_free(f.requests);
+}
+
+/* :method OPTIONS, :path * (literals): of a message in the form of KServe's it is a path like any other. */
+static void test_path_that_is_an_asterisk_is_known(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES("\x02\x07OPTIONS\x04\x01*"));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_FIELD_1, 0, 1, BYTES("resnet"));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_TENSOR, 0, 1, BYTES("FP32"));
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_DATA, HTTP2_END_STREAM, 1, "", 100);
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES("\x88"));
+    assert_int_equal(f.count, 1);
+    assert_string_equal(f.ended[0].line, "OPTIONS * HTTP/2");
+    assert_int_equal(f.ended[0].protocol, REQUEST_HTTP2);
+    assert_false(f.ended[0].flags & REQUEST_NO_PATH);
+    http2_requests_free(f.requests);
+}
+
+/* :method CONNECT (a literal), and no path. */
+static void test_connect_lacks_no_path(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    open_on(&f, true);
+    put_frame(&f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1,
+              BYTES("\x02\x07"
+                    "CONNECT"));
+    put_frame(&f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES("\x88"));
+    assert_int_equal(f.count, 1);
+    assert_string_equal(f.ended[0].line, "CONNECT * HTTP/2");
+    assert_false(f.ended[0].flags & REQUEST_NO_PATH);
     http2_requests_free(f.requests);
 }
 
@@ -506,6 +541,8 @@ int main(void)
         cmocka_unit_test(test_a_reset_or_closed_stream_ends_without_a_reply),
         cmocka_unit_test(test_model_is_that_of_the_first_message),
         cmocka_unit_test(test_model_is_recognized_by_its_tensor),
+        cmocka_unit_test(test_path_that_is_an_asterisk_is_known),
+        cmocka_unit_test(test_connect_lacks_no_path),
         cmocka_unit_test(test_after_a_gap_old_entries_are_unknown),
         cmocka_unit_test(test_joined_connection_has_its_requests),
         cmocka_unit_test(test_streams_without_an_end_are_bounded),
