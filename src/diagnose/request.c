@@ -3,7 +3,7 @@
 #include "diagnose/request.h"
 
 #include "base/clock.h"
-#include "diagnose/peer.h"
+#include "base/peer.h"
 #include "diagnose/request_sentence.h"
 #include "diagnose/route.h"
 

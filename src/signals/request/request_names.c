@@ -1,7 +1,7 @@
 /* Names through the pipeline's resolvers; see request_names.h. */
 #include "signals/request/request_names.h"
 
-#include "diagnose/peer.h"
+#include "base/peer.h"
 #include "signals/recent_samples.h"
 #include "signals/recent_waits.h"
 #include "sources/request/request.h"

@@ -11,10 +11,10 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/peer.h"
 
 #include "drops.skel.h"
 
-#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -22,21 +22,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define CHECK_SHARE  1000            /* of the time goes to checks, at most */
 #define PEER_IDLE_NS 600000000000ull /* then a peer is forgotten */
 
 const char *drops_peer_text(const struct drops_peer *peer, char out[DROPS_PEER_BYTES])
 {
-    char address[INET6_ADDRSTRLEN];
-    if (!peer->family || !inet_ntop(peer->family, peer->address, address, sizeof(address)))
-        snprintf(out, DROPS_PEER_BYTES, "other");
-    else if (!peer->port)
-        snprintf(out, DROPS_PEER_BYTES, "%s", address);
-    else
-        snprintf(out, DROPS_PEER_BYTES, peer->family == AF_INET6 ? "[%s]:%u" : "%s:%u", address, peer->port);
-    return out;
+    return peer_text(peer->family, peer->address, peer->port, out, DROPS_PEER_BYTES)[0] ? out : "other";
 }
 
 /* ---- opening ---- */

@@ -19,6 +19,6 @@ struct drops_options {
 
 #define DROPS_PEER_BYTES  64
 
-/* Writes "10.0.0.3:5432", "10.0.0.7" without a port, "[::1]:80", or "other". Returns `out`. */
+/* "10.0.0.3:5432", "10.0.0.7" without a port, "[::1]:80", or "other". Uses `out`; returns the text. */
 struct drops_peer;
 const char *drops_peer_text(const struct drops_peer *peer, char out[DROPS_PEER_BYTES]);
