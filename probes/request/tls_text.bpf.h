@@ -55,10 +55,22 @@ static __noinline __u32 tls_text_add(const struct tls_text_name *name, __u32 cop
     return copied;
 }
 
+/* Whether the text that was read begins as a request does: methods begin with three capital letters. A body that came
+ * in after a reply of status 100 does not. */
+static __always_inline bool tls_begins_request(const struct tls_stream *s)
+{
+    bool is_method = s->line_bytes >= 3;
+
+    for (int i = 0; i < 3; i++)
+        is_method &= s->line[i] >= 'A' && s->line[i] <= 'Z';
+    return is_method;
+}
+
 /* The object has read text, of which `s` has the first bytes. */
 static __always_inline void tls_text_read(struct tls_stream *s, __u64 ssl, __u64 from, __u64 bytes)
 {
-    s->is_api = stream_is_api(s->line, s->line_bytes);
+    if (tls_begins_request(s))
+        s->is_api = stream_is_api(s->line, s->line_bytes);
     if (!s->is_api)
         return;
     const struct tls_text_name name = {.stream = tls_name(ssl)};

@@ -48,6 +48,22 @@ def ask(port, body=None, path="/v1/chat/completions", tls=False):
         connection.close()
 
 
+def ask_after_continue(port, body):
+    """The same over TLS; the body follows the server's 100 (Continue)."""
+    data, expected = json.dumps(body).encode(), b"HTTP/1.1 100 Continue\r\n\r\n"
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=UNVERIFIED)
+    try:
+        connection.putrequest("POST", "/v1/chat/completions")
+        connection.putheader("Expect", "100-continue")
+        connection.putheader("Content-Length", str(len(data)))
+        connection.endheaders()
+        assert connection.sock.recv(len(expected)) == expected
+        connection.send(data)
+        return connection.getresponse().read()
+    finally:
+        connection.close()
+
+
 def ask_at_once(port, bodies, tls=False):
     threads = [threading.Thread(target=ask, args=(port, body), kwargs={"tls": tls}) for body in bodies]
     for thread in threads:
@@ -112,6 +128,16 @@ def test_tokens_are_those_of_the_log(sonde, run, agent, tmp_path, options):
     watching = agent(*NO_BUDGET)
     ask_at_once(server.port, [chat() for _ in range(STREAMS)])
     assert_tokens_are_logged(sonde, watching, server, log)
+
+
+def test_body_that_waits_for_a_continue_over_tls(run, agent, tmp_path, certificate):  # noqa: F811
+    """The body is no new request: this is still one of OpenAI's API, whose reply is read from its head on."""
+    server, _ = start_model_server(run, tmp_path, "tls", *certificate)
+    watching = watch_tls(agent, server.port)
+    ask_after_continue(server.port, chat())
+    name = "gen_ai_server_{}_seconds_count"
+    wait_for(lambda: watching.metric(name.format("request_duration"), http_route="/v1/chat/completions"), 60, "the stream to end")
+    assert watching.metric(name.format("time_to_first_token"), http_route="/v1/chat/completions") == 1
 
 
 def test_tokens_over_tls_are_those_of_the_log(sonde, run, agent, tmp_path, certificate):  # noqa: F811

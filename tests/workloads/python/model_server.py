@@ -4,7 +4,7 @@ batching). `model_server.py LOG [together] [split] [tls CERTIFICATE KEY]`
 together: the header and the first event in one send. split: an event in several sends. tls: over TLS, in memory BIOs. LOG gets a line of JSON for each stream: its path, its client's
 port, and for each token when its send began and returned (CLOCK_MONOTONIC), in ns.
 GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON); model "missing" gets
-status 404.
+status 404. A request with Expect: 100-continue is told to continue.
 """
 import asyncio
 import json
@@ -92,6 +92,8 @@ async def serve(reader, writer):
         while head := await reader.readuntil(b"\r\n\r\n"):
             method, target, _ = head.split(None, 2)
             fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
+            if b"expect" in fields:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = json.loads(await reader.readexactly(int(fields[b"content-length"]))) if b"content-length" in fields else {}
             url = urlsplit(target.decode())
             if method == b"GET":
