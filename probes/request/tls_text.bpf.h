@@ -88,11 +88,12 @@ static __always_inline bool tls_may_be_stream(const struct tls_stream *s, __u64 
     return stream_hex_value(first) >= 0 || first == ':' || first == 'r' || first == 'i';
 }
 
-/* The object has written text into a memory BIO. */
+/* The object has written text into a memory BIO, which `s` counts already. The copy has the first bytes of what waits
+ * there: behind a write that was not copied, none is. */
 static __always_inline void tls_text_written(struct tls_stream *s, __u64 ssl, __u64 from, __u64 bytes)
 {
     const struct tls_text_name name = {.stream = tls_name(ssl), .is_written = true};
-    if (tls_may_be_stream(s, name.stream.process, from))
+    if (s->written - bytes == s->written_copied && tls_may_be_stream(s, name.stream.process, from))
         s->written_copied = tls_text_add(&name, s->written_copied, from, bytes);
 }
 

@@ -140,6 +140,16 @@ def test_body_that_waits_for_a_continue_over_tls(run, agent, tmp_path, certifica
     assert watching.metric(name.format("time_to_first_token"), http_route="/v1/chat/completions") == 1
 
 
+def test_later_write_of_a_send_over_tls_is_not_its_begin(sonde, run, agent, tmp_path, certificate):  # noqa: F811
+    server, _ = start_model_server(run, tmp_path, "tls", *certificate)
+    watching = watch_tls(agent, server.port)
+    for _ in range(STREAMS):
+        assert ask(server.port, path="/two-writes", tls=True) == b"xyzdata: 1\n\n"
+    wait_for(lambda: watching.metric("http_server_request_duration_seconds_count", http_route="/two-writes") == STREAMS, 60, "the requests")
+    found = wait_for(lambda: [r for r in why(sonde, watching) if r["route"] == "/two-writes"], 60, "a record of one")
+    assert not [r for r in found if "stream" in r], found
+
+
 def test_tokens_over_tls_are_those_of_the_log(sonde, run, agent, tmp_path, certificate):  # noqa: F811
     server, log = start_model_server(run, tmp_path, "split", "tls", *certificate)
     watching = watch_tls(agent, server.port)

@@ -4,7 +4,7 @@ batching). `model_server.py LOG [together] [split] [tls CERTIFICATE KEY]`
 together: the header and the first event in one send. split: an event in several sends. tls: over TLS, in memory BIOs. LOG gets a line of JSON for each stream: its path, its client's
 port, and for each token when its send began and returned (CLOCK_MONOTONIC), in ns.
 GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON); model "missing" gets
-status 404. A request with Expect: 100-continue is told to continue.
+status 404. GET /two-writes: no stream; the second of two writes that are sent together begins as an event does. A request with Expect: 100-continue is told to continue.
 """
 import asyncio
 import json
@@ -96,6 +96,10 @@ async def serve(reader, writer):
                 writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = json.loads(await reader.readexactly(int(fields[b"content-length"]))) if b"content-length" in fields else {}
             url = urlsplit(target.decode())
+            if url.path == "/two-writes":
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n")
+                writer.writelines([b"xyz", b"data: 1\n\n"])
+                continue
             if method == b"GET":
                 body = {"stream": True, "max_tokens": int(parse_qs(url.query).get("n", ["16"])[0])}
             if body.get("model") == "missing":
