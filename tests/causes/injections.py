@@ -134,8 +134,8 @@ def hogs(server, cpu_of_server, cpu_of_hogs):
 
 
 @contextlib.contextmanager
-def around(name, server):
-    """The injection or decoy of that name (catalogue.Cause.around) for a running server."""
+def around(name, server, remote):
+    """The injection or decoy of that name (catalogue.Cause.around) for a running server. `remote`: the RemoteService, or None."""
     cpus = sorted(os.sched_getaffinity(0))
     if name == "hog":
         made = hogs(server, cpus[-1], cpus[-1])
@@ -145,6 +145,8 @@ def around(name, server):
         made = server.cgroup.quota()
     elif name == "disk_elsewhere":
         made = processes([["sh", "-c", f"while dd if={server.folder}/direct of=/dev/null bs=64k iflag=direct status=none; do sleep 0.02; done"]] * 2)
+    elif name == "loss":
+        made = remote.loss()
     elif name == "lock_elsewhere":
         made = server.contended_lock()
     else:

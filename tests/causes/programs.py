@@ -160,11 +160,16 @@ class Server:
         stop(self.process)
 
 
+def start_service(address, port, *before):
+    """The process of the slow service. `before`: what runs its command."""
+    return subprocess.Popen([*before, catalogue.PYTHON, SERVERS / "slow_service.py", address, str(port)], stdin=subprocess.DEVNULL)
+
+
 class Service:
     """The slow service that requests call."""
 
     def __init__(self, port):
-        self.port, self.process = port, subprocess.Popen([catalogue.PYTHON, SERVERS / "slow_service.py", str(port)], stdin=subprocess.DEVNULL)
+        self.port, self.process = port, start_service("127.0.0.1", port)
         wait_until(lambda: listens(port), 10, "the slow service does not listen")
 
     def stop(self):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from catalogue import ACCUSED_NS, ACCUSING, CAUSES, KINDS
 
 MS = 1e6
+UNITS_NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 EDGE_NS = 1_000_000  # components below this are not scored: the cost of two system calls and of the measurement
 
 STEAL_NS = 20_000_000
@@ -45,7 +46,7 @@ class Scored:
     owned: Owned = field(default_factory=Owned)
 
 
-def accepts(cause, segment, service_pid=None):
+def accepts(cause, segment, service_pids=()):
     """Whether a segment is right for a cause of the ground truth."""
     kind = segment["kind"]
     if kind in KINDS[cause]:
@@ -55,7 +56,7 @@ def accepts(cause, segment, service_pid=None):
     if cause == "gc":
         return kind in ("cpu", "lock") and segment.get("collects", False)
     if cause == "downstream":
-        return service_pid is not None and segment.get("pid") == service_pid
+        return segment.get("pid") in service_pids
     return cause in OF_OTHERS and segment.get("owner") == "other" and kind in ("cpu", "run_queue")
 
 
@@ -65,6 +66,19 @@ def with_collectors(segments):
         return any("garbage collection" in text for text in (segment.get("detail", ""), *segment.get("notes", ())))
     threads = {segment["tid"] for segment in segments if names_it(segment)}
     return [{**segment, "collects": segment["tid"] in threads} for segment in segments]
+
+
+def with_retransmissions(segments):
+    """The segments, each that says "2 retransmissions, 204 ms of it" as two: `retransmission` for that time, and the rest."""
+    found = []
+    for segment in segments:
+        said = re.search(r"\d+ retransmissions?, ([\d.]+) (us|ms|s) of it", segment.get("detail", ""))
+        lost = min(segment["ns"], int(float(said[1]) * UNITS_NS[said[2]])) if said else 0
+        if lost:
+            found.append({**segment, "kind": "retransmission", "ns": lost})
+        if segment["ns"] > lost:
+            found.append({**segment, "start_ns": segment["start_ns"] + lost, "ns": segment["ns"] - lost})
+    return found
 
 
 def clip(item, start, end):
@@ -116,7 +130,7 @@ def without_steal(error, steal_ns):
     return error
 
 
-def error_of_segments(truth, segments, start, service_pid):
+def error_of_segments(truth, segments, start, service_pids):
     """{cause: named - truth} in ns. Only a segment within an item's interval counts for it."""
     error = defaultdict(int)
     for item in truth:
@@ -125,7 +139,7 @@ def error_of_segments(truth, segments, start, service_pid):
         named = 0
         for segment in segments:
             t0 = start + segment["start_ns"]
-            if accepts(item["cause"], segment, service_pid):
+            if accepts(item["cause"], segment, service_pids):
                 named += max(0, min(t0 + segment["ns"], item["t1"]) - max(t0, item["t0"]))
         error[item["cause"]] += named - item["ns"]
     return without_steal(dict(error), sum(s["ns"] for s in segments if s["kind"] == "steal"))
@@ -168,15 +182,16 @@ def owners(truth, segments, start):
     return owned
 
 
-def is_named(cause, ns, segments, service_pid):
+def is_named(cause, ns, segments, service_pids):
     """Segments that are right for a component of the ground truth have at least half of its time."""
-    return 2 * sum(s["ns"] for s in segments if accepts(cause, s, service_pid)) >= ns
+    return 2 * sum(s["ns"] for s in segments if accepts(cause, s, service_pids)) >= ns
 
 
-def score(number, name, request, start, truth, service_pid=None):
+def score(number, name, request, start, truth, service_pids=()):
     """Scores one request. `start`: its start on the clock of the ground truth; `truth`: its items; `name`: the injected cause, of CAUSES."""
     cause, end = CAUSES[name], start + request["duration_ns"]
-    segments = with_collectors(request.get("segments") or [{"kind": "unattributed", "start_ns": 0, "ns": request["duration_ns"], "owner": "unknown", "tid": 0}])
+    segments = request.get("segments") or [{"kind": "unattributed", "start_ns": 0, "ns": request["duration_ns"], "owner": "unknown", "tid": 0}]
+    segments = with_retransmissions(with_collectors(segments))
     within = [clipped for clipped in (clip(item, start, end) for item in truth) if clipped]
     kind, largest = top(segments)
     totals = Counter()
@@ -184,9 +199,9 @@ def score(number, name, request, start, truth, service_pid=None):
         totals[item["cause"]] += item_ns(item)
     expected = totals.most_common(1)[0][0] if totals and totals.most_common(1)[0][1] >= EDGE_NS else ""
     if expected and cause.pair:
-        right = all(is_named(one, ns, segments, service_pid) for one, ns in totals.items() if ns >= MAIN_SHARE * totals.total())
+        right = all(is_named(one, ns, segments, service_pids) for one, ns in totals.items() if ns >= MAIN_SHARE * totals.total())
     elif expected:
-        accepted = sum(s["ns"] for s in largest if accepts(expected, s, service_pid))
+        accepted = sum(s["ns"] for s in largest if accepts(expected, s, service_pids))
         right = 2 * accepted >= max(sum(s["ns"] for s in largest), totals[expected])
     else:
         right = kind not in ACCUSING or sum(s["ns"] for s in largest) <= ACCUSED_NS
@@ -195,9 +210,9 @@ def score(number, name, request, start, truth, service_pid=None):
         by_kind[segment["kind"]] += segment["ns"]
     return Scored(
         number, kind, right, request["duration_ns"], by_kind["unattributed"],
-        sum(s["ns"] for s in segments if cause.truth and accepts(cause.truth, s, service_pid)),
+        sum(s["ns"] for s in segments if cause.truth and accepts(cause.truth, s, service_pids)),
         sum(map(item_ns, truth)) - sum(item["ns"] for item in within),
-        error_of_segments(within, segments, start, service_pid),
+        error_of_segments(within, segments, start, service_pids),
         any(by_kind[k] > ACCUSED_NS for k in cause.decoy), bool(request.get("segments")),
         owners(within, segments, start))
 

@@ -104,11 +104,21 @@ def test_segments_count_only_where_the_truth_is():
 
 def test_segments_of_the_called_process_and_of_other_requests_are_right():
     called = request(("sleep", 100, {"pid": 9}))
-    assert score("downstream", called, item("downstream", 0, 100), service_pid=9).right
-    assert not score("downstream", called, item("downstream", 0, 100), service_pid=8).right
+    assert score("downstream", called, item("downstream", 0, 100), service_pids={9}).right
+    assert not score("downstream", called, item("downstream", 0, 100), service_pids={8}).right
     other = request(("cpu", 80, {"owner": "other"}), ("cpu", 20))
     scored = score("blocked_loop", other, item("loop_busy", 0, 80))
     assert scored.right and scored.error_ns == {"loop_busy": 0}
+
+
+def test_the_time_of_retransmissions_is_a_segment_of_its_own():
+    truth = item("retransmission", 0, 204), item("downstream", 204, 20)
+    said = request(("downstream", 224, "10.0.0.3:5432, 1 retransmission, 204 ms of it: another service"), ("cpu", 2))
+    scored = score("retransmission", said, *truth)
+    assert (scored.named, scored.right, scored.error_ns) == ("retransmission", True, {"retransmission": 0, "downstream": 0})
+    silent = score("retransmission", request(("downstream", 224, "10.0.0.3:5432"), ("cpu", 2)), *truth)
+    assert (silent.named, silent.right) == ("downstream", False)
+    assert score("retransmission", request(("downstream", 224, "recvfrom, 12 retransmissions, 1.5 s of it")), *truth).right, "not more than the segment"
 
 
 def test_waits_for_an_event_loop_come_from_the_log():

@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import random
+import re
 import socket
 import sys
 import threading
@@ -191,6 +192,20 @@ def downstream(ms, service, **_):
     return account.items
 
 
+def retransmission(ms, remote, **_):
+    """The request to another node is lost, and TCP sends it again: the node says when it had it."""
+    address, _, port = remote.rpartition(":")
+    with socket.create_connection((address, int(port))) as connection:
+        t0 = now()
+        connection.sendall(f"GET /slow?ms={ms} HTTP/1.1\r\nHost: remote\r\nConnection: close\r\n\r\n".encode())
+        reply = b""
+        while more := connection.recv(4096):
+            reply += more
+        t1 = now()
+    arrived = int(re.search(rb"Times: (\d+)", reply)[1])
+    return [item("retransmission", t0, arrived), item("downstream", arrived, t1)]
+
+
 def lock_disk(ms, **parameters):
     return [*lock(ms), *disk(1.2 * ms, **parameters)]
 
@@ -232,7 +247,7 @@ def clean(**_):
 
 
 WORK = {work.__name__: work for work in (
-    cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, lock_disk, gil_downstream, cpu_downstream, cpu_sleep, decoy_lock, clean)}
+    cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, retransmission, lock_disk, gil_downstream, cpu_downstream, cpu_sleep, decoy_lock, clean)}
 
 
 def parse(target):

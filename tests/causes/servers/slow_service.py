@@ -1,5 +1,5 @@
-"""The service that /downstream calls: replies after ?ms=, with the times (CLOCK_MONOTONIC) when it had read the request and when it replied. Not
-evaluated itself. Arguments: PORT"""
+"""The service that /downstream and /retransmission call: replies after ?ms=, with the times (CLOCK_MONOTONIC) when it had read the request and when it
+replied. Not evaluated itself. Arguments: ADDRESS PORT"""
 import asyncio
 import re
 import sys
@@ -16,7 +16,7 @@ async def answer(reader, writer):
 
 
 async def main():
-    async with await asyncio.start_server(answer, "127.0.0.1", int(sys.argv[1])) as server:
+    async with await asyncio.start_server(answer, sys.argv[1], int(sys.argv[2])) as server:
         await server.serve_forever()
 
 asyncio.run(main())
