@@ -16,6 +16,7 @@ from statistics import median
 
 import churn
 import libraries
+import losses
 import measure
 import servers
 import packages
@@ -439,6 +440,27 @@ class Bench:
                 self.row(f"nginx, {what}, {way} attached", cost[way], "", "", f"{cost['empty pair']} empty pair",
                          ratio=found[way][at][0] / (found["empty pair"][at][0] or 1e-3), **({"target": "<= 5 % lost", "met": found[way][at][0] >= -5} if at == 0 else {}))
 
+    def drops(self):
+        """The signal `drops`: what it adds to a packet that the kernel drops, and the run time of its programs, compared with bpftrace's counts by reason
+        and by port."""
+        load, kinds = measure.compile_program("losses.c", self.folder), {"kfree_skb": losses.PACKETS, "tcp_retransmit_skb": losses.RETRANSMISSIONS}
+
+        def ours():
+            return losses.beside(self.up(*losses.ONLY_DROPS)[0], load)
+
+        def theirs(program):
+            return lambda: losses.beside(Observer([which("bpftrace"), "-e", program]), load)
+        with measure.bpf_statistics(False):
+            found = self.in_turn({"nothing": lambda: (losses.packet_ns(load), {}), "sonde": ours, "trace": theirs(losses.PACKETS)})
+        ns = {name: min(packet_ns for packet_ns, _ in runs) for name, runs in found.items()}
+        added, peer = ns["sonde"] - ns["nothing"], ns["trace"] - ns["nothing"]
+        self.row("ns: a dropped packet, added", f"{added:.0f}", f"{peer:.0f} bpftrace", f"{ns['nothing']:.0f} unobserved", ratio=added / peer if peer > 0 else None,
+                 target="<= bpftrace's", met=added <= peer)
+        found = self.in_turn({"sonde": ours} | {tracepoint: theirs(program) for tracepoint, program in kinds.items()})
+        for tracepoint, what, most in (("kfree_skb", "a dropped packet", 500), ("tcp_retransmit_skb", "a retransmission", 1500)):
+            sonde, peer = (median(losses.ns_a_run(runs[name]) for _, runs in found[way]) for way, name in (("sonde", tracepoint), (tracepoint, "")))
+            self.row(f"ns: {what}, run time of the program", f"{sonde:.0f}", f"{peer:.0f} bpftrace", ratio=sonde / max(peer, 1), target=f"<= {most}", met=sonde <= most)
+
     def probes(self):
         """libsonde's USDT probes compared with a function with a single nop, as libstapsdt generates it (probe_cost.c); getppid shows the current
         cost of a system call on this machine."""
@@ -490,9 +512,9 @@ class Bench:
         self.row("MB of trace JSON a second of CPU", f"{rate / 1e6:.0f}", f"{peer_rate / 1e6:.0f} Python", target=">= 500", met=rate >= 500e6, ratio=rate / peer_rate)
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
-    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire"}  # rows whose cells name their peers, because they differ from the table's
+    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops"}  # rows whose cells name their peers, because they differ from the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "churn": churn, "memory": memory,
-            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx}
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops}
 
 
 def perf_record(path, hz, scope, graph):
