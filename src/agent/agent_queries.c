@@ -147,15 +147,14 @@ static void sampling_rule_metrics(const struct agent *a, const struct sampling_r
 
 struct events_writer {
     struct buf *out;
-    uint64_t boot_unix_ns; /* the beginning of CLOCK_MONOTONIC */
     bool has_some;
 };
 
-static void write_event(void *context, const struct node_event *event)
+static void write_event(void *context, const struct node_event *event, uint64_t unix_ns)
 {
     struct events_writer *w = context;
     buf_puts(w->out, w->has_some ? "," : "");
-    node_event_json_write(event, w->boot_unix_ns + event->time_ns, w->out);
+    node_event_json_write(event, unix_ns, w->out);
     w->has_some = true;
 }
 
@@ -163,7 +162,7 @@ int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out)
 {
     struct agent *a = agent;
     const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    struct events_writer writer = {.out = out, .boot_unix_ns = clock_unix_ns() - now_ns};
+    struct events_writer writer = {.out = out};
     node_events_each(a->events, now_ns > span_ns ? now_ns - span_ns : 0, max, write_event, &writer);
     return buf_error(out);
 }

@@ -1,5 +1,6 @@
 /* A ring under a lock. Each event is one allocation: the struct, its attributes and their strings. See events.h. */
 #include "aggregate/node_events.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 
 struct kept_event {
     struct node_event event;
+    uint64_t unix_ns;
     struct node_event_attribute attributes[NODE_EVENT_ATTRIBUTES_MAX];
     char strings[];
 };
@@ -61,6 +63,7 @@ static struct kept_event *copy_event(const struct node_event *event)
         return NULL;
     char *at = k->strings;
     k->event = *event;
+    k->unix_ns = clock_unix_from_monotonic(event->time_ns);
     k->event.name = keep_string(&at, event->name);
     k->event.text = keep_string(&at, event->text);
     k->event.attributes = k->attributes;
@@ -87,14 +90,14 @@ int node_events_add(struct node_events *e, const struct node_event *event)
 }
 
 void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
-                      void (*take)(void *context, const struct node_event *event), void *context)
+                      void (*take)(void *context, const struct node_event *event, uint64_t unix_ns), void *context)
 {
     pthread_mutex_lock(&e->lock);
     for (size_t i = 1; i <= NODE_EVENTS_MAX && i <= e->added && max > 0; i++) {
-        const struct node_event *event = &e->ring[(e->added - i) % NODE_EVENTS_MAX]->event;
-        if (event->time_ns < since_ns)
+        const struct kept_event *k = e->ring[(e->added - i) % NODE_EVENTS_MAX];
+        if (k->event.time_ns < since_ns)
             continue;
-        take(context, event);
+        take(context, &k->event, k->unix_ns);
         max--;
     }
     pthread_mutex_unlock(&e->lock);

@@ -24,7 +24,8 @@ int node_events_add(struct node_events *e, const struct node_event *event);
  * 0: none had to. */
 uint64_t node_events_kept_since(struct node_events *e);
 
-/* Calls `take` for every event that ended at `since_ns` (CLOCK_MONOTONIC) or later, newest first, at most `max`. What
- * it gets is valid until it returns; it must not call other functions of this file. */
+/* Calls `take` for every event that ended at `since_ns` (CLOCK_MONOTONIC) or later, newest first, at most `max`.
+ * `unix_ns` is when it ended since 1970, the same each time: the clocks are compared once, when the event is added.
+ * What `take` gets is valid until it returns; it must not call other functions of this file. */
 void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
-                      void (*take)(void *context, const struct node_event *event), void *context);
+                      void (*take)(void *context, const struct node_event *event, uint64_t unix_ns), void *context);

@@ -1,6 +1,7 @@
 /* The ring of events: order, limits, copies. */
 #include "aggregate/node_events.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "export/node_event_json.h"
 
 #include <setjmp.h>
@@ -11,14 +12,15 @@
 #include <cmocka.h>
 
 struct seen {
-    uint64_t times[NODE_EVENTS_MAX];
+    uint64_t times[NODE_EVENTS_MAX], unix_times[NODE_EVENTS_MAX];
     size_t count;
     struct buf json;
 };
 
-static void take(void *context, const struct node_event *event)
+static void take(void *context, const struct node_event *event, uint64_t unix_ns)
 {
     struct seen *s = context;
+    s->unix_times[s->count] = unix_ns;
     s->times[s->count++] = event->time_ns;
     node_event_json_write(event, event->time_ns + 1000, &s->json);
 }
@@ -62,6 +64,21 @@ static void test_newest_first_and_copied(void **state)
     node_events_free(e);
 }
 
+static void test_times_since_1970_are_the_same_each_time(void **state)
+{
+    struct seen first = {0}, again = {0};
+    struct node_events *e = of_numbers(NODE_EVENTS_MAX);
+    const uint64_t boot_ns = clock_unix_ns() - clock_monotonic_ns();
+    (void)state;
+    node_events_each(e, 0, SIZE_MAX, take, &first);
+    node_events_each(e, 0, SIZE_MAX, take, &again);
+    assert_memory_equal(first.unix_times, again.unix_times, sizeof(first.unix_times));
+    assert_in_range(first.unix_times[0], boot_ns - 1000000000, boot_ns + 1000000000);
+    buf_clear(&first.json);
+    buf_clear(&again.json);
+    node_events_free(e);
+}
+
 static void test_oldest_go_first(void **state)
 {
     struct seen s = {0};
@@ -94,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_newest_first_and_copied),
+        cmocka_unit_test(test_times_since_1970_are_the_same_each_time),
         cmocka_unit_test(test_oldest_go_first),
         cmocka_unit_test(test_too_many_attributes_are_refused),
     };
