@@ -260,7 +260,7 @@ static int fake_heatmap(void *context, uint64_t from_ns, uint64_t to_ns, const s
     (void)from_ns; /* returns everything: its clock differs from the caller's */
     (void)to_ns;
     *h = (struct heatmap){.start_ns = FAKE_FIRST_S * SECOND_NS,
-                          .start_unix_ns = 1767225600000000000ull,
+                          .start_unix_ns = FAKE_START_UNIX_NS,
                           .now_ns = FAKE_NOW_S * SECOND_NS,
                           .period = 50 * MS,
                           .second_count = (uint32_t)count};
@@ -303,7 +303,7 @@ static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const 
         r = hotspots_finish(h);
     if (r < 0)
         return r;
-    h->start_unix_ns = 1767225600000000000ull;
+    h->start_unix_ns = FAKE_START_UNIX_NS;
     h->now_ns = FAKE_NOW_S * SECOND_NS;
     h->period = 50 * MS;
     *ret = take_ptr(h);
@@ -325,9 +325,36 @@ static int fake_events(void *context, uint64_t seconds, size_t max, struct buf *
         {.duration_ns = 2 * SECOND_NS, .name = "io.slow", .text = "\033[31mfsync took 2.00 s"},
         {.duration_ns = SECOND_NS, .name = "io.slow", .text = "fsync took 1.00 s"},
     };
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
     for (size_t i = 0; strcmp(fake->mode, "hostile") == 0 && i < sizeof(events) / sizeof(events[0]); i++) {
         buf_puts(out, i ? "," : "");
         node_event_json_write(&events[i], FAKE_NOW_S * SECOND_NS, out);
+    }
+    /* Seven in the heatmap's time. The last two overlap the request of /static/app.js. */
+    static const struct node_event_attribute pid = {"process.pid", "101"};
+    static const struct node_event of_normal[] = {
+        {.time_ns = 12000 * MS, .name = "io.slow", .text = "fsync took 1.00 s"},
+        {.time_ns = 11000 * MS, .name = "io.slow", .text = "fsync took 1.01 s"},
+        {.time_ns = 10000 * MS, .duration_ns = 5 * SECOND_NS, .name = "io.slow", .text = "fsync took 5.00 s"},
+        {.time_ns = 9000 * MS, .name = "io.slow", .text = "fsync took 1.03 s"},
+        {.time_ns = 8000 * MS, .name = "io.slow", .text = "fsync took 1.04 s"},
+        {.time_ns = 2500 * MS,
+         .duration_ns = 600 * MS,
+         .name = "drops.listen_overflow",
+         .text = "port 8080 of shop refused 37 connections",
+         .attributes = &port,
+         .attribute_count = 1},
+        {.time_ns = 2050 * MS,
+         .duration_ns = 300 * MS,
+         .name = "runqueue.delayed",
+         .text = "nginx (thread 101) waited 300 ms for CPU 1",
+         .attributes = &pid,
+         .attribute_count = 1},
+    };
+    for (size_t i = 0; strcmp(fake->mode, "normal") == 0 && i < sizeof(of_normal) / sizeof(of_normal[0]); i++) {
+        buf_puts(out, i ? "," : "");
+        node_event_json_write(&of_normal[i], FAKE_START_UNIX_NS + of_normal[i].time_ns, out);
     }
     return buf_error(out);
 }

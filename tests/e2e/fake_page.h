@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MS 1000000ull
+#define MS                 1000000ull
+#define FAKE_START_UNIX_NS 1767225600000000000ull /* of the heatmap */
 
 struct fake {
     const char *mode;

@@ -154,7 +154,7 @@ int fake_requests(void *context, uint64_t seconds, size_t max, enum request_choi
         requests[i]->tid = requests[i]->pid;
         if (from == 0)
             requests[i]->segments = long_path(&requests[i]->segment_count);
-        requests[i]->start_unix_ns = 1767225600000000000ull + from * 1000 * MS;
+        requests[i]->start_unix_ns = FAKE_START_UNIX_NS + from * 1000 * MS;
         if (strcmp(fake->mode, "hostile") == 0) {
             requests[i]->segments = hostile_path;
             requests[i]->segment_count = sizeof(hostile_path) / sizeof(hostile_path[0]);

@@ -34,4 +34,4 @@ def test_json_has_what_the_api_has_and_advice(sonde, synthetic_agent):
 
 @pytest.mark.sanitized
 def test_empty_list_says_why(sonde, synthetic_agent):
-    assert events(sonde, "--agent", synthetic_agent("normal")).startswith("No event")
+    assert events(sonde, "--agent", synthetic_agent("many")).startswith("No event")

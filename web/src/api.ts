@@ -5,6 +5,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { decodeHeatmap, heatmapPath, timeQuery, type Heatmap } from './heat';
 import { decodeProfile, type Profile, type Scope, type Time } from './profile';
 import { covered, type Covered } from './coverage';
+import { decodeEvents, EVENTS_SECONDS, type NodeEvent } from './events';
 import { decodeRequests, type Request } from './requests';
 import { decodeRoutes, type Route } from './routes';
 import { parse } from './json';
@@ -24,6 +25,7 @@ export interface Live {
     requests: Part<Covered<Request>>;
     routes: Part<Covered<Route>>;
     heatmap: Part<Heatmap>;
+    events: Part<Covered<NodeEvent>>;
     status: Part<Status>;
     at: number; // time of the last successful reply, milliseconds since 1970; 0: none yet
     paused: boolean;
@@ -79,6 +81,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
     const [requests, setRequests] = useState<Part<Covered<Request>>>({ value: null, error: '' });
     const [routes, setRoutes] = useState<Part<Covered<Route>>>({ value: null, error: '' });
     const [heatmap, setHeatmap] = useState<Part<Heatmap>>({ value: null, error: '' });
+    const [events, setEvents] = useState<Part<Covered<NodeEvent>>>({ value: null, error: '' });
     const [status, setStatus] = useState<Part<Status>>({ value: null, error: '' });
     const [at, setAt] = useState(0);
     const [paused, setPaused] = useState(false);
@@ -97,6 +100,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
                 one(`/api/v1/requests?seconds=${seconds}${grouped ? '&which=groups' : ''}`, covered('requests', decodeRequests), setRequests),
                 one(`/api/v1/routes?seconds=${seconds}`, covered('routes', decodeRoutes), setRoutes),
                 takeHeatmap(wanted),
+                one(`/api/v1/events?seconds=${EVENTS_SECONDS}&max=1000`, covered('events', decodeEvents), setEvents),
                 one('/api/v1/status', decodeStatus, setStatus),
             ]);
             if (wanted() && came.some(Boolean)) setAt(Date.now());
@@ -140,5 +144,5 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
         };
     }, [load, paused]);
 
-    return { profile, requests, routes, heatmap, status, at, paused, setPaused };
+    return { profile, requests, routes, heatmap, events, status, at, paused, setPaused };
 }

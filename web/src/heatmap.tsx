@@ -2,6 +2,7 @@
 // spikes and periodic work. A region selected by mouse or keyboard is shown in the flame graph, optionally compared with a baseline region.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { EventMarks } from './events';
 import * as format from './format';
 import { between, heatColor, levelName, levelOf, levelsOf, secondOf, SLOTS, SLOT_MS, sumOf, unixOf, wholeSecond, worth, type Heatmap, type Region } from './heat';
 
@@ -265,6 +266,7 @@ export function HeatmapPanel({ heatmap: latest, dark, region, baseline, setRegio
                     )}
                 </div>
             </div>
+            {heatmap.seconds.length > 0 && <EventMarks from={unixOf(heatmap, first * SLOTS)} seconds={HEAT_SECONDS} />}
             <div class="heat-times dim" aria-hidden="true">
                 {heatmap.seconds.length > 0 && Array.from({ length: MARKS }, (_, i) => <span key={i}>{format.clock(unixOf(heatmap, (first + (i * HEAT_SECONDS) / MARKS) * SLOTS))}</span>)}
             </div>

@@ -3,6 +3,7 @@
 import { render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { UNREACHABLE, useAnswer, useLive, type Live } from './api';
+import { EventList, Events } from './events';
 import { Flame } from './flame';
 import * as format from './format';
 import { Health } from './health';
@@ -227,6 +228,8 @@ function Page() {
     const profile = live.profile.value;
     const picked = usePicked(view, live);
     const [words, setWords] = useState(''); // search expression for frames
+    const [chosen, setChosen] = useState<{ key: string } | null>(null);
+    const events = useMemo(() => ({ events: live.events.value?.list ?? [], chosen, choose: (key: string) => setChosen({ key }) }), [live.events.value, chosen]);
     const status = live.status.value;
     const coverage = live.requests.value?.coverage ?? null;
     const requests = useMemo(() => requestsIn(live.requests.value?.list ?? [], view.scope, profile), [live.requests.value, view.scope, profile]);
@@ -240,7 +243,7 @@ function Page() {
         document.title = status?.host ? `${status.host} · Sonde` : 'Sonde';
     }, [status?.host]);
     return (
-        <>
+        <Events.Provider value={events}>
             <a
                 class="skip"
                 href="#main"
@@ -310,6 +313,8 @@ function Page() {
                     {live.heatmap.value && (
                         <HeatmapPanel heatmap={live.heatmap.value} dark={theme.dark} region={view.region} baseline={view.baseline} setRegions={(of) => setView(of)} />
                     )}
+                    {live.events.error && live.events.error !== live.status.error && <p class="failed" role="alert">{sentence(live.events.error)}</p>}
+                    <EventList />
                     {live.at > 0 && <HotspotsPanel seconds={HEAT_SECONDS} scope={view.scope} again={live.at} dark={theme.dark} region={view.region} setRegion={(region) => setView({ region })} words={words} setWords={setWords} />}
                     {view.region ? (
                         <>
@@ -334,7 +339,7 @@ function Page() {
                 </div>
             </div>
             </main>
-        </>
+        </Events.Provider>
     );
 }
 

@@ -2,6 +2,7 @@
 // included and hatched.
 
 import { useMemo, useState } from 'preact/hooks';
+import { EventsOfRequest } from './events';
 import * as format from './format';
 import { capital, decodeGroup, ESTIMATED, range, sayCount, sayLost, tooFew, USUAL_MIN, type Group } from './groups';
 import { list, number, object, text } from './json';
@@ -228,6 +229,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                             </span>
                         </p>
                         <p class="cause-again">{r.cause}</p>
+                        <EventsOfRequest request={r} />
                         <StreamLines stream={r.stream} model={r.model} />
                         {r.status.failed && <p class="dim">Sonde sees that the request failed, not the error itself: see the log of process {r.pid}.</p>}
                         <CriticalPath request={r} />

@@ -338,6 +338,34 @@ page('on a phone the first route and its cause are seen at once', { viewport: { 
     assert.ok(await p.getByText('~4.10 s').first().isVisible());
 });
 
+page('events of the node: listed, marked on the time axis, linked from the requests that were served meanwhile', { timezoneId: 'UTC' }, async (p) => {
+    const rows = p.locator('.events li');
+    await becomes(async () => (await rows.allInnerTexts()).join('; '), '00:00:12 io.slow fsync took 1.00 s; 00:00:11 io.slow fsync took 1.01 s; 00:00:10 io.slow fsync took 5.00 s; 00:00:09 io.slow fsync took 1.03 s; 00:00:08 io.slow fsync took 1.04 s');
+    // The axis has 120 seconds, its last twenty from 00:00:00 on.
+    const marks = p.getByTestId('event-marks').locator('i');
+    assert.equal(await marks.count(), 7);
+    const plot = await p.locator('.heat-cells').boundingBox();
+    const slow = await marks.nth(2).boundingBox();
+    assert.deepEqual([slow.x, slow.x + slow.width].map((x) => Math.round(((x - plot.x) / plot.width) * 120 - 100)), [5, 10]);
+    assert.equal(await marks.nth(2).getAttribute('title'), '00:00:10 io.slow: fsync took 5.00 s');
+    await marks.nth(1).click();
+    assert.equal(await p.locator('.events li.chosen').innerText(), '00:00:11 io.slow fsync took 1.01 s');
+
+    await p.locator('.request', { hasText: '/cart' }).getByRole('button').click();
+    await p.locator('.request', { hasText: '/static/app.js' }).getByRole('button').click();
+    const links = p.getByRole('list', { name: /Events of the node during/ }); // one: not of /cart
+    // Its own process first.
+    assert.deepEqual(await links.getByRole('listitem').allInnerTexts(), ['runqueue.delayed nginx (thread 101) waited 300 ms for CPU 1', 'drops.listen_overflow port 8080 of shop refused 37 connections']);
+    await links.getByRole('button', { name: 'runqueue.delayed' }).focus();
+    await p.keyboard.press('Enter');
+    await becomes(() => p.evaluate(() => document.activeElement.innerText), '00:00:02 runqueue.delayed nginx (thread 101) waited 300 ms for CPU 1');
+    assert.equal(await rows.count(), 7);
+});
+
+page('a page without events has no list of them', { mode: 'large' }, async (p) => {
+    assert.equal(await p.locator('.events, .event-marks, .event-links').count(), 0);
+});
+
 page('an opened request is compared with its route, where that is known', {}, async (p) => {
     await p.locator('.request', { hasText: '/cart' }).getByRole('button').click();
     assert.deepEqual((await cellsOf(p.locator('.request-parts .usual'))).map((row) => row[0]), ['whole request', 'lock', 'on CPU']);
@@ -569,7 +597,7 @@ page('an empty list of requests reports gaps in the observation and ports that c
 
 page('errors of the agent are shown', { mode: 'failing', errors: true }, async (p) => {
     await p.getByRole('alert').first().waitFor();
-    await becomes(async () => (await p.getByRole('alert').allInnerTexts()).sort().join(' '), 'No heatmap: Input/output error. No profile: Input/output error. No requests: Input/output error. No routes: Input/output error. No status: Input/output error.');
+    await becomes(async () => (await p.getByRole('alert').allInnerTexts()).sort().join(' '), 'No events: Input/output error. No heatmap: Input/output error. No profile: Input/output error. No requests: Input/output error. No routes: Input/output error. No status: Input/output error.');
 });
 
 page('after the agent stops, the last data stays, with a message', { errors: true, clock: true }, async (p, server) => {
