@@ -124,8 +124,7 @@ static void cover_events(struct agent *a, uint64_t since_ns, uint64_t now_ns, st
     const uint64_t kept_ns = node_events_kept_since(a->events);
     uint64_t from_ns = since_ns;
     if (kept_ns > from_ns) {
-        coverage_add_gap(ret, COVERAGE_EXPIRED, kept_ns - from_ns, "Only the last %u events are kept.",
-                         NODE_EVENTS_MAX);
+        coverage_add_gap(ret, COVERAGE_EXPIRED, kept_ns - from_ns, "Only %u events are kept.", NODE_EVENTS_MAX);
         from_ns = kept_ns;
     }
     ret->observed_ns = now_ns - add_start(ret, from_ns, a->start_ns, now_ns);

@@ -1,4 +1,5 @@
-/* A ring under a lock. Each event is one allocation: the struct, its attributes and their strings. See events.h. */
+/* A list under a lock. Each event is one allocation: the struct, its attributes and their strings. See node_events.h.
+ */
 #include "aggregate/node_events.h"
 #include "base/clock.h"
 
@@ -6,6 +7,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define KINDS_MAX 32 /* whose events are counted */
 
 struct kept_event {
     struct node_event event;
@@ -16,8 +19,9 @@ struct kept_event {
 
 struct node_events {
     pthread_mutex_t lock;
-    struct kept_event *ring[NODE_EVENTS_MAX];
-    size_t added; /* of all times; the next one goes to ring[added % NODE_EVENTS_MAX] */
+    struct kept_event *kept[NODE_EVENTS_MAX]; /* as they were added */
+    size_t count;
+    uint64_t since_ns; /* since when all are kept */
 };
 
 int node_events_new(struct node_events **ret)
@@ -34,8 +38,8 @@ void node_events_free(struct node_events *e)
 {
     if (!e)
         return;
-    for (size_t i = 0; i < NODE_EVENTS_MAX; i++)
-        free(e->ring[i]);
+    for (size_t i = 0; i < e->count; i++)
+        free(e->kept[i]);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -73,6 +77,34 @@ static struct kept_event *copy_event(const struct node_event *event)
     return k;
 }
 
+/* The place of the oldest event of the most frequent name. */
+static size_t place_to_free(const struct node_events *e)
+{
+    struct {
+        const char *name;
+        size_t count, oldest;
+    } kinds[KINDS_MAX];
+    size_t kind_count = 0, most = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        const char *name = e->kept[i]->event.name;
+        size_t k = 0;
+        while (k < kind_count && strcmp(kinds[k].name, name) != 0)
+            k++;
+        if (k == KINDS_MAX)
+            continue;
+        if (k == kind_count) {
+            kinds[kind_count].name = name;
+            kinds[kind_count].count = 0;
+            kinds[kind_count++].oldest = i;
+        }
+        kinds[k].count++;
+    }
+    for (size_t k = 1; k < kind_count; k++)
+        if (kinds[k].count > kinds[most].count)
+            most = k;
+    return kinds[most].oldest;
+}
+
 int node_events_add(struct node_events *e, const struct node_event *event)
 {
     if (event->attribute_count > NODE_EVENT_ATTRIBUTES_MAX)
@@ -80,12 +112,19 @@ int node_events_add(struct node_events *e, const struct node_event *event)
     struct kept_event *k = copy_event(event);
     if (!k)
         return -ENOMEM;
+    struct kept_event *gone = NULL;
     pthread_mutex_lock(&e->lock);
-    struct kept_event **place = &e->ring[e->added++ % NODE_EVENTS_MAX];
-    struct kept_event *oldest = *place;
-    *place = k;
+    if (e->count == NODE_EVENTS_MAX) {
+        const size_t place = place_to_free(e);
+        gone = e->kept[place];
+        if (gone->event.time_ns >= e->since_ns)
+            e->since_ns = gone->event.time_ns + 1;
+        e->count--;
+        memmove(&e->kept[place], &e->kept[place + 1], (e->count - place) * sizeof(e->kept[0]));
+    }
+    e->kept[e->count++] = k;
     pthread_mutex_unlock(&e->lock);
-    free(oldest);
+    free(gone);
     return 0;
 }
 
@@ -93,8 +132,8 @@ void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
                       void (*take)(void *context, const struct node_event *event, uint64_t unix_ns), void *context)
 {
     pthread_mutex_lock(&e->lock);
-    for (size_t i = 1; i <= NODE_EVENTS_MAX && i <= e->added && max > 0; i++) {
-        const struct kept_event *k = e->ring[(e->added - i) % NODE_EVENTS_MAX];
+    for (size_t i = e->count; i > 0 && max > 0; i--) {
+        const struct kept_event *k = e->kept[i - 1];
         if (k->event.time_ns < since_ns)
             continue;
         take(context, &k->event, k->unix_ns);
@@ -106,7 +145,7 @@ void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
 uint64_t node_events_kept_since(struct node_events *e)
 {
     pthread_mutex_lock(&e->lock);
-    const uint64_t since_ns = e->added > NODE_EVENTS_MAX ? e->ring[e->added % NODE_EVENTS_MAX]->event.time_ns : 0;
+    const uint64_t since_ns = e->since_ns;
     pthread_mutex_unlock(&e->lock);
     return since_ns;
 }

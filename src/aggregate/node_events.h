@@ -16,12 +16,11 @@ int node_events_new(struct node_events **ret);
 void node_events_free(struct node_events *e);
 DEFINE_FREEP(node_events)
 
-/* Adds a copy, in place of the oldest one if there are NODE_EVENTS_MAX. -E2BIG: more than
- * NODE_EVENT_ATTRIBUTES_MAX attributes; -ENOMEM. */
+/* Adds a copy. If there are NODE_EVENTS_MAX, the oldest event of the most frequent name goes: a signal with many events
+ * leaves those of the others. -E2BIG: more than NODE_EVENT_ATTRIBUTES_MAX attributes; -ENOMEM. */
 int node_events_add(struct node_events *e, const struct node_event *event);
 
-/* Since when all events are kept (CLOCK_MONOTONIC): the time of the oldest one where others had to go for newer ones;
- * 0: none had to. */
+/* Since when all events are kept (CLOCK_MONOTONIC): after the newest one that had to go; 0: none had to. */
 uint64_t node_events_kept_since(struct node_events *e);
 
 /* Calls `take` for every event that ended at `since_ns` (CLOCK_MONOTONIC) or later, newest first, at most `max`.

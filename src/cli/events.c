@@ -128,7 +128,7 @@ const struct subcommand subcommand_events = {
     .synopsis = "[--kind KIND] [--last 1h] [--json] [--agent ADDRESS]",
     .summary = "List what happened on the node: full queues, slow I/O, lost packets",
     .details =
-        "Prints the events of the node, newest first, and what to do about each kind. The agent keeps the last 256.\n"
+        "Prints the events of the node, newest first, and what to do about each kind. The agent keeps 256 of them.\n"
         "docs/signals names the kinds. Queries the agent of this node.",
     .run = run_events,
 };

@@ -201,7 +201,7 @@ static void test_overwritten_events_are_a_gap(void **state)
                             &(struct node_event){.time_ns = START + (70 * S) + i, .name = "a.b", .text = ""}),
             0);
     const struct coverage c = cover(agent, COVERAGE_EVENTS, START + 100 * S + 1, 60);
-    assert_gap(&c, c.gap_count - 1, COVERAGE_EXPIRED, 30, "Only the last 256 events are kept.");
+    assert_gap(&c, c.gap_count - 1, COVERAGE_EXPIRED, 30, "Only 256 events are kept.");
     assert_int_equal(c.observed_ns, 30 * S);
 }
 

@@ -1,4 +1,4 @@
-/* The ring of events: order, limits, copies. */
+/* The kept events: order, limits, copies. */
 #include "aggregate/node_events.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -95,6 +95,28 @@ static void test_oldest_go_first(void **state)
     node_events_free(e);
 }
 
+static void test_frequent_ones_leave_the_others(void **state)
+{
+    struct seen s = {0};
+    struct node_events *e;
+    (void)state;
+    assert_int_equal(node_events_new(&e), 0);
+    assert_int_equal(node_events_add(e, &(struct node_event){.time_ns = 1, .name = "rare", .text = ""}), 0);
+    assert_int_equal(node_events_kept_since(e), 0);
+    for (uint64_t i = 2; i < NODE_EVENTS_MAX + 10; i++)
+        assert_int_equal(node_events_add(e, &(struct node_event){.time_ns = i, .name = "frequent", .text = ""}), 0);
+    assert_int_equal(node_events_add(e, &(struct node_event){.time_ns = 1000, .name = "rare", .text = ""}), 0);
+    node_events_each(e, 0, SIZE_MAX, take, &s);
+    assert_int_equal(s.count, NODE_EVENTS_MAX);
+    assert_int_equal(s.times[0], 1000);
+    assert_int_equal(s.times[1], NODE_EVENTS_MAX + 9);
+    assert_int_equal(s.times[NODE_EVENTS_MAX - 2], 12);
+    assert_int_equal(s.times[NODE_EVENTS_MAX - 1], 1);
+    assert_int_equal(node_events_kept_since(e), 12);
+    buf_clear(&s.json);
+    node_events_free(e);
+}
+
 static void test_too_many_attributes_are_refused(void **state)
 {
     const struct node_event_attribute attributes[NODE_EVENT_ATTRIBUTES_MAX + 1] = {{"a", "b"}};
@@ -113,6 +135,7 @@ int main(void)
         cmocka_unit_test(test_newest_first_and_copied),
         cmocka_unit_test(test_times_since_1970_are_the_same_each_time),
         cmocka_unit_test(test_oldest_go_first),
+        cmocka_unit_test(test_frequent_ones_leave_the_others),
         cmocka_unit_test(test_too_many_attributes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
