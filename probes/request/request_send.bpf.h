@@ -39,6 +39,7 @@ static __always_inline bool take_head(struct request_connection *c, const struct
     __u32 status = hundreds * 100 + tens * 10 + ones;
     if (hundreds == 1 && status != 101) { /* "100 Continue": the reply is still to come */
         c->head_bytes = 0;
+        stream_expect_body(c);
         return false;
     }
     c->r.status = status;

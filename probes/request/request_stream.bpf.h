@@ -364,6 +364,16 @@ static __always_inline void stream_take_request(struct request_connection *c, __
     stream_read_request(c->number, address, size, STREAM_REQUEST_BEGINS | (is_copy ? STREAM_REQUEST_IS_COPY : 0));
 }
 
+/* A reply of status 100 was sent, and scanned as the head of a reply: the body of the request comes next. */
+static __always_inline void stream_expect_body(struct request_connection *c)
+{
+    struct request_stream *st = c->stream & STREAM_API ? stream_find(c->number) : NULL;
+    if (!st || st->scan.model_bytes)
+        return;
+    c->stream = STREAM_API;
+    stream_scan_begin(&st->scan, STREAM_PLACE_JSON);
+}
+
 /* More of it. */
 static __always_inline void stream_take_more(struct request_connection *c, __u64 address, __u32 size, bool is_copy)
 {

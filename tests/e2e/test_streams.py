@@ -37,10 +37,14 @@ def start_model_server(run, folder, *options):
     return Server(running, int(said[1]), [running.pid]), log
 
 
+def connect(port, tls):
+    return (http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=UNVERIFIED) if tls
+            else http.client.HTTPConnection("127.0.0.1", port, timeout=60))
+
+
 def ask(port, body=None, path="/v1/chat/completions", tls=False):
     """One request on a connection of its own, read to its end."""
-    connection = (http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=UNVERIFIED) if tls
-                  else http.client.HTTPConnection("127.0.0.1", port, timeout=60))
+    connection = connect(port, tls)
     try:
         connection.request("POST" if body else "GET", path, json.dumps(body) if body else None)
         return connection.getresponse().read()
@@ -48,10 +52,10 @@ def ask(port, body=None, path="/v1/chat/completions", tls=False):
         connection.close()
 
 
-def ask_after_continue(port, body):
-    """The same over TLS; the body follows the server's 100 (Continue)."""
+def ask_after_continue(port, body, tls):
+    """The same; the body follows the server's 100 (Continue)."""
     data, expected = json.dumps(body).encode(), b"HTTP/1.1 100 Continue\r\n\r\n"
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=UNVERIFIED)
+    connection = connect(port, tls)
     try:
         connection.putrequest("POST", "/v1/chat/completions")
         connection.putheader("Expect", "100-continue")
@@ -130,14 +134,15 @@ def test_tokens_are_those_of_the_log(sonde, run, agent, tmp_path, options):
     assert_tokens_are_logged(sonde, watching, server, log)
 
 
-def test_body_that_waits_for_a_continue_over_tls(run, agent, tmp_path, certificate):  # noqa: F811
-    """The body is no new request: this is still one of OpenAI's API, whose reply is read from its head on."""
-    server, _ = start_model_server(run, tmp_path, "tls", *certificate)
-    watching = watch_tls(agent, server.port)
-    ask_after_continue(server.port, chat())
-    name = "gen_ai_server_{}_seconds_count"
-    wait_for(lambda: watching.metric(name.format("request_duration"), http_route="/v1/chat/completions"), 60, "the stream to end")
-    assert watching.metric(name.format("time_to_first_token"), http_route="/v1/chat/completions") == 1
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_body_that_waits_for_a_continue(run, agent, tmp_path, certificate, tls):  # noqa: F811
+    """The body is no new request: this is still one of OpenAI's API, whose model it names, and whose reply is read from its head on."""
+    server, _ = start_model_server(run, tmp_path, *(("tls", *certificate) if tls else ()))
+    watching = watch_tls(agent, server.port) if tls else watch(agent)
+    ask_after_continue(server.port, chat(), tls)
+    name, labels = "gen_ai_server_{}_seconds_count", {"http_route": "/v1/chat/completions", "gen_ai_request_model": chat()["model"]}
+    wait_for(lambda: watching.metric(name.format("request_duration"), **labels), 60, "the stream to end")
+    assert watching.metric(name.format("time_to_first_token"), **labels) == 1
 
 
 def test_later_write_of_a_send_over_tls_is_not_its_begin(sonde, run, agent, tmp_path, certificate):  # noqa: F811
