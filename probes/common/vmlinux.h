@@ -194,6 +194,12 @@ struct vm_area_struct {
     const void *vm_ops; /* NULL: anonymous memory */
 };
 
+/* ---- interrupts.bpf.c ---- */
+
+struct irqaction {
+    const char *name;
+};
+
 /* ---- request.bpf.c ---- */
 
 struct file_system_type {

@@ -46,6 +46,10 @@ enum recorder_kind {
                            sectors of 512 (low half), the device (high half); value: microseconds in the queue (low
                            half), then at the device (high half) */
 
+    RECORDER_INTERRUPT = 11, /* on a CPU, an interrupt or softirq that ran for long ends. tid: the thread that it
+                                interrupted (0: the CPU was idle); object: what ran, as interrupts.h numbers it (low
+                                half), the CPU (high half); value: how long, in ns */
+
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
                            runs, or ran last, or has finished something for; value: the process (high half),

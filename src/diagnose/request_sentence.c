@@ -30,9 +30,18 @@ static bool has_holder(enum request_part_kind kind, const char *place)
     return kind == REQUEST_PART_LOCK && strncmp(place, "held by", 7) == 0;
 }
 
+/* "CPU 1 ran NET_RX", or of several requests "its CPU ran NET_RX". */
+static bool is_interrupted(enum request_part_kind kind, const char *place)
+{
+    return kind == REQUEST_PART_OTHER && (strncmp(place, "CPU ", 4) == 0 || strncmp(place, "its CPU ", 8) == 0) &&
+           strstr(place, " ran ");
+}
+
 static const char *activity(enum request_part_kind kind, const char *place)
 {
-    return has_holder(kind, place) ? "waiting for a lock" : activities[kind];
+    return has_holder(kind, place)       ? "waiting for a lock"
+           : is_interrupted(kind, place) ? "interrupted"
+                                         : activities[kind];
 }
 
 /* Between the activity and its place: "waiting for a lock held by ...", "on a CPU, in main". */

@@ -17,6 +17,9 @@ static const struct {
      "if all peers are affected, look at this node's interface (`ip -s link`); if one, at the way to it."},
     {"drops.packets",
      "SOCKET_RCVBUFF, SOCKET_BACKLOG: the program reads too slowly; other reasons: docs/signals/drops.md."},
+    {"interrupts.long",
+     "NET_RX, NET_TX: spread packets over more CPUs (`ethtool -L`, RPS), and look at firewall rules and BPF programs on "
+     "their way; others: a driver or a module of the kernel; docs/signals/interrupts.md."},
 };
 
 const char *node_event_advice(const char *name)

@@ -100,6 +100,9 @@ const char *request_part_place(const struct request *r, const struct request_par
         } else if (has_thread(r, at, &next)) {
             used = put_words(out, used, "another thread");
             at = next;
+        } else if (has_number(at, "CPU ", " ran ", &next)) {
+            used = put_words(out, used, "its CPU ran ");
+            at = next;
         } else if (has_retransmissions(at, &next)) {
             used = put_words(out, used, ", with retransmissions");
             at = next;

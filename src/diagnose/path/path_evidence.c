@@ -3,6 +3,7 @@
 
 #include "diagnose/flight/flight_index.h"
 #include "diagnose/path/path_disk.h"
+#include "diagnose/path/path_interrupts.h"
 #include "diagnose/path/path_segments.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@ void path_evidence_clear(struct path_evidence *e)
     free(e->files);
     free(e->runners);
     free(e->disks);
+    free(e->interrupts);
     *e = (struct path_evidence){0};
 }
 
@@ -102,10 +104,13 @@ static const struct recorder_record *switch_to(const struct flight_list *thread,
 
 /* A thread that waited for a CPU, and for no quota. Each thread that ran was switched to from the one that ran before
  * it on that CPU. Ends where the CPU was idle. */
-static void find_runners(const struct flight_index *index, const struct path_segment *s, struct path_evidence *e)
+static void find_runners(const struct flight_index *index, const struct path_segment *s,
+                         const struct path_interrupt_list *interrupts, struct path_evidence *e)
 {
     const size_t first = e->runner_count;
     const struct recorder_record *got = switch_to(flight_index_thread(index, s->tid), s->end_ns);
+    if (got && !got->tid)
+        path_interrupts_add(interrupts, s, 0, s->start_ns, got->time_ns, e);
     while (got && got->tid && got->tid != s->tid && flight_index_spend(index)) {
         const struct flight_list *thread = flight_index_thread(index, got->tid);
         const struct thread_span span =
@@ -115,21 +120,28 @@ static void find_runners(const struct flight_index *index, const struct path_seg
         const uint64_t from_ns = span.start_ns > s->start_ns ? span.start_ns : s->start_ns;
         const uint32_t pid = recorder_high(got->value) ?: got->tid;
         add_runner(e, first, &(struct path_runner){s->start_ns, got->time_ns - from_ns, pid});
+        path_interrupts_add(interrupts, s, got->tid, from_ns, got->time_ns, e);
         got = span.began && span.start_ns > s->start_ns ? switch_to(thread, span.start_ns) : NULL;
     }
 }
 
 int path_evidence_find(const struct flight_index *index, const struct path_segments *path, struct path_evidence *ret)
 {
+    struct path_interrupt_list interrupts;
     struct path_evidence e = {0};
     if (find_files(flight_index_window(index), path, &e) < 0 ||
         path_disk_find(index, path, &e.disks, &e.disk_count) < 0) {
         path_evidence_clear(&e);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < path->count; i++)
-        if (path->items[i].kind == REQUEST_PART_RUN_QUEUE && path->items[i].tid && !path->items[i].reason[0])
-            find_runners(index, &path->items[i], &e);
+    path_interrupts_list(index, path, &interrupts);
+    for (size_t i = 0; i < path->count; i++) {
+        const struct path_segment *s = &path->items[i];
+        if (s->kind == REQUEST_PART_RUN_QUEUE && s->tid && !s->reason[0])
+            find_runners(index, s, &interrupts, &e);
+        else if (s->tid && !s->is_interrupt) /* its thread ran: other work, or the owner of a lock */
+            path_interrupts_add(&interrupts, s, s->tid, s->start_ns, s->end_ns, &e);
+    }
     *ret = e;
     return 0;
 }

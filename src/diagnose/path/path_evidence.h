@@ -34,6 +34,8 @@ struct path_evidence {
     size_t runner_count;
     struct path_disk_request *disks; /* path_disk.h */
     size_t disk_count;
+    struct path_interrupt *interrupts; /* path_interrupts.h; by segment */
+    size_t interrupt_count;
 };
 
 /* Finds what there is for segments that are finished. Clear it with path_evidence_clear. -ENOMEM: it is empty. */

@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "diagnose/path/path_disk.h"
+#include "diagnose/path/path_interrupts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -254,6 +255,43 @@ static void put_runners(const struct path_segments *path, size_t first, size_t e
     }
 }
 
+/* ---- interrupts ---- */
+
+static bool starts_segment(const struct path_segments *path, size_t first, size_t end, uint64_t start_ns)
+{
+    for (size_t i = first; i < end; i++)
+        if (path->items[i].start_ns == start_ns)
+            return true;
+    return false;
+}
+
+/* "CPU 1 ran NET_RX for 7.90 ms", for each of the first few that differ. */
+static void put_interrupts(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
+                           struct buf *out)
+{
+    const struct path_evidence *e = &path->evidence;
+    struct path_interrupt sums[SHOWN_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < e->interrupt_count; i++) {
+        size_t at = 0;
+        if (!starts_segment(path, first, end, e->interrupts[i].segment_ns))
+            continue;
+        while (at < count && sums[at].what != e->interrupts[i].what)
+            at++;
+        if (at == SHOWN_MAX)
+            continue;
+        if (at == count)
+            sums[count++] = (struct path_interrupt){.what = e->interrupts[i].what};
+        sums[at].ns += e->interrupts[i].ns;
+    }
+    for (size_t i = 0; i < count; i++) {
+        char ran[PATH_RAN_BYTES], time[32];
+        begin_line(out);
+        buf_printf(out, "%s for %s", path_text_interrupt(sums[i].what, names, ran),
+                   units_format_duration(sums[i].ns, time, sizeof(time)));
+    }
+}
+
 /* ---- CPU samples ---- */
 
 /* The request was ready, and its thread at other work. */
@@ -311,6 +349,7 @@ void path_notes_put(const struct path_segments *path, size_t first, size_t end, 
         put_runners(path, first, end, names, out);
     else
         put_files(path, first, end, names, out);
+    put_interrupts(path, first, end, names, out);
     if (kind == REQUEST_PART_DISK)
         path_disk_put(path, first, end, names, out);
     if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK || is_ready(kind)))

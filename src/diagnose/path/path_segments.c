@@ -87,6 +87,19 @@ int path_segments_finish(struct path_segments *s, const char *reason)
     return 0;
 }
 
+size_t path_segments_since(const struct path_segments *s, uint64_t t_ns)
+{
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (s->items[middle].end_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns)
 {
     if (!make_room(s))

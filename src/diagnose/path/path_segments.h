@@ -29,6 +29,8 @@ struct path_segment {
                                   of another process, whose work this is; 0: none, or unknown */
     uint32_t retransmissions;  /* by TCP, on that socket meanwhile */
     uint64_t retransmitted_ns; /* of the segment, until the last one of them */
+    bool is_interrupt;         /* REQUEST_PART_OTHER: the thread was on its CPU, which ran `interrupt` */
+    uint64_t interrupt;        /* RECORDER_INTERRUPT's object */
     const char *reason;        /* static string: why it is unattributed or inferred, or what the thread did; "" */
 };
 
@@ -49,6 +51,8 @@ void path_segments_add(struct path_segments *s, const struct path_segment *segme
 /* Orders the segments by time. They cover [begin_ns, end_ns) exactly; the time without a segment is unattributed, for
  * `reason`. -ENOMEM. */
 int path_segments_finish(struct path_segments *s, const char *reason);
+/* Returns the first of the finished segments that ends after `t_ns`; their number if there is none. */
+size_t path_segments_since(const struct path_segments *s, uint64_t t_ns);
 /* Splits finished segment `i` in two at `at`, a time within it: the second one is `i` + 1. -ENOMEM: nothing changed. */
 int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns);
 void path_segments_clear(struct path_segments *s);

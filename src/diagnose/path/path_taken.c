@@ -34,26 +34,13 @@ static int take(struct path_segments *path, size_t i, uint64_t ns, enum request_
     return 0;
 }
 
-/* The first segment that ends after `t`. */
-static size_t first_after(const struct path_segments *path, uint64_t t_ns)
-{
-    size_t low = 0, high = path->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (path->items[middle].end_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* `taken` covers the time from `from_ns` to its own time, while its thread was the current one. */
 static int apply_record(struct path_segments *path, const struct recorder_record *taken, uint64_t from_ns)
 {
     size_t longest = 0;
     uint64_t sum_ns = 0, longest_ns = 0;
-    for (size_t i = first_after(path, from_ns); i < path->count && path->items[i].start_ns < taken->time_ns; i++) {
+    for (size_t i = path_segments_since(path, from_ns); i < path->count && path->items[i].start_ns < taken->time_ns;
+         i++) {
         const struct path_segment *s = &path->items[i];
         const uint64_t ns =
             s->kind == REQUEST_PART_CPU && s->tid == taken->tid ? overlap_ns(s, from_ns, taken->time_ns) : 0;

@@ -14,6 +14,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include <linux/types.h>
+
+#include "probes/recorder/recorder.h"
+
 #define DETAIL_BYTES 224
 #define NAMES_KEPT   16
 #define SHORT_SHARE  500     /* a segment of less than this part of the request is not shown alone, */
@@ -191,18 +195,27 @@ static void name_thread(const struct path_text *text, size_t i, uint32_t pid, co
         names->process(names->context, d->segment.pid, d->process);
 }
 
+const char *path_text_interrupt(uint64_t what, const struct path_names *names, char out[PATH_RAN_BYTES])
+{
+    char name[PATH_INTERRUPT_BYTES] = "an interrupt";
+    if (names->interrupt)
+        names->interrupt(names->context, recorder_low(what), name);
+    snprintf(out, PATH_RAN_BYTES, "CPU %u ran %s", recorder_high(what), name);
+    return out;
+}
+
 static void describe(const struct path_segments *path, struct described *d, uint32_t pid, uint32_t tid,
                      const struct path_names *names)
 {
     const struct path_segment *s = &d->segment;
-    char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "";
+    char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "", ran[PATH_RAN_BYTES];
     describe_call(path, s, names, d->detail);
     describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
     if (place[0])
         snprintf(where, sizeof(where), "%s %s", place_relation(s), place);
     append(d->detail, " ", where);
-    append(d->detail, ": ", s->reason);
+    append(d->detail, ": ", s->is_interrupt ? path_text_interrupt(s->interrupt, names, ran) : s->reason);
 }
 
 /* ---- segments ---- */

@@ -14,6 +14,7 @@
 #define PATH_PROCESS_BYTES    40
 #define PATH_DESCRIPTOR_BYTES 64
 #define PATH_PEER_BYTES       64
+#define PATH_INTERRUPT_BYTES  32
 
 struct path_file_name {
     char name[PATH_DESCRIPTOR_BYTES]; /* "weights.bin"; "": it has none, or it is not known */
@@ -40,6 +41,8 @@ struct path_names {
     /* A block device, by its number in RECORDER_DISK ("nvme0n1"). Leaves `out` as it is if it is not known. NULL: never
      * known. */
     void (*device)(void *context, uint32_t device, char *out, size_t size);
+    /* An interrupt or softirq, by its number (probes/interrupts.h): "NET_RX". NULL: never known. */
+    void (*interrupt)(void *context, uint32_t number, char out[PATH_INTERRUPT_BYTES]);
     /* Adds the places where CPU samples found the thread in [from, to) to `tally`. NULL: never known. */
     void (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally);
     /* The wait of the thread with the most time in [from, to). Strings are valid until the next call. False: not known.
@@ -53,6 +56,10 @@ struct path_names {
     /* The address of the other end of a socket, by its cookie ("10.0.0.3:5432"); "": not known. NULL: never known. */
     void (*peer)(void *context, uint64_t cookie, char out[PATH_PEER_BYTES]);
 };
+
+/* Writes "CPU 1 ran NET_RX": `what` is RECORDER_INTERRUPT's object. Returns `out`. */
+#define PATH_RAN_BYTES (32 + PATH_INTERRUPT_BYTES)
+const char *path_text_interrupt(uint64_t what, const struct path_names *names, char out[PATH_RAN_BYTES]);
 
 struct path_text;
 

@@ -4,6 +4,7 @@
 #include "base/peer.h"
 #include "signals/recent_samples.h"
 #include "signals/recent_waits.h"
+#include "sources/interrupt_names.h"
 #include "sources/request/request.h"
 #include "sources/tables/flight_recorder.h"
 
@@ -98,6 +99,13 @@ static void read_device(void *context, uint32_t device, char *out, size_t size)
         snprintf(out, size, "%s", last + 1);
 }
 
+static void name_interrupt(void *context, uint32_t number, char out[PATH_INTERRUPT_BYTES])
+{
+    _Static_assert(PATH_INTERRUPT_BYTES == INTERRUPT_NAME_BYTES, "whole names");
+    (void)context;
+    interrupt_name_read(number, out);
+}
+
 /* The samples of a watched server are the more frequent ones, and have lines of native code. */
 static void find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally)
 {
@@ -140,6 +148,7 @@ struct request_names request_names_by(struct request_namer *n)
                  .process = name_process,
                  .file = read_file,
                  .device = read_device,
+                 .interrupt = name_interrupt,
                  .samples = find_samples,
                  .wait = find_wait,
                  .next_wait = find_next_wait,

@@ -76,6 +76,12 @@ static inline void put_interrupt_waking(uint64_t us, uint32_t tid, unsigned flag
     put(us, RECORDER_WAKING, flags, RECORDER_NO_SYSCALL, tid, 0, CLIENT);
 }
 
+/* It ended at `us` and interrupted thread `tid`: `number` of interrupts.h, on CPU 1. */
+static inline void put_interrupt(uint64_t us, uint32_t tid, uint32_t number, uint64_t took_us)
+{
+    put(us, RECORDER_INTERRUPT, 0, RECORDER_NO_SYSCALL, tid, 1ull << 32 | number, took_us * 1000);
+}
+
 static inline void put_arrival(uint64_t us, uint64_t socket)
 {
     put(us, RECORDER_READY, RECORDER_IN_SOFTIRQ | RECORDER_TCP, RECORDER_NO_SYSCALL, CLIENT, socket, 77ull << 32);

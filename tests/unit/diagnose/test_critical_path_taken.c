@@ -62,6 +62,39 @@ static void test_time_taken_from_another_thread(void **state)
     expect_path(R, 100, 500, 11, "cpu 11 100-500\n");
 }
 
+/* A long interrupt has its own record. The scheduler's accounts have its time, too, which is not taken twice. */
+static void test_a_long_interrupt_is_where_it_was(void **state)
+{
+    (void)state;
+    put_interrupt(300, 11, 3, 100);
+    put_computing(120, 0);
+    expect_path(R, 100, 500, 11,
+                "cpu 11 100-200\n"
+                "other 11 200-300\n"
+                "cpu 11 300-500\n");
+}
+
+static void test_interrupts_at_the_ends_of_a_request(void **state)
+{
+    (void)state;
+    put_interrupt(150, 11, 3, 1000);
+    put_interrupt(490, 11, 3, 90);
+    put_computing(0, 0);
+    expect_path(R, 100, 500, 11,
+                "other 11 100-150\n"
+                "cpu 11 150-400\n"
+                "other 11 400-490\n"
+                "cpu 11 490-500\n");
+}
+
+static void test_an_interrupt_of_another_thread(void **state)
+{
+    (void)state;
+    put_interrupt(300, 12, 3, 100);
+    put_computing(0, 0);
+    expect_path(R, 100, 500, 11, "cpu 11 100-500\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -70,6 +103,9 @@ int main(void)
         cmocka_unit_test_setup(test_time_taken_elsewhere, start_trace),
         cmocka_unit_test_setup(test_more_taken_than_there_was, start_trace),
         cmocka_unit_test_setup(test_time_taken_from_another_thread, start_trace),
+        cmocka_unit_test_setup(test_a_long_interrupt_is_where_it_was, start_trace),
+        cmocka_unit_test_setup(test_interrupts_at_the_ends_of_a_request, start_trace),
+        cmocka_unit_test_setup(test_an_interrupt_of_another_thread, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

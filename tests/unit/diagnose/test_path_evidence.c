@@ -23,6 +23,12 @@ static void name_device(void *context, uint32_t device, char *out, size_t size)
         snprintf(out, size, "sd%c", 'a' + (int)recorder_device_minor(device) / 16);
 }
 
+static void name_interrupt(void *context, uint32_t number, char out[PATH_INTERRUPT_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_INTERRUPT_BYTES, "%s", number == 3 ? "NET_RX" : "eth0");
+}
+
 static bool knows_waits;
 
 static void name_process(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES])
@@ -62,6 +68,7 @@ static void expect_notes(enum request_part_kind kind, const char *detail, const 
 {
     const struct path_names names = {.file = name_file,
                                      .device = name_device,
+                                     .interrupt = name_interrupt,
                                      .thread = name_thread,
                                      .process = name_process,
                                      .samples = find_samples,
@@ -292,6 +299,46 @@ static void test_idle_cpu(void **state)
     expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "the CPU ran backup (process 400) for 50 % of the wait");
 }
 
+/* Softirqs ran in ksoftirqd, or interrupted the thread that had the CPU. */
+static void test_softirqs_on_the_awaited_cpu(void **state)
+{
+    (void)state;
+    put_queued();
+    put_switch(500, 0, 300, 0, RECORDER_NO_SYSCALL, 0);
+    put_interrupt(2100, 300, 3, 2000);
+    put_interrupt(2900, 12, 3, 800); /* on another CPU */
+    put_switch(3100, 300, 400, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_interrupt(6100, 400, 3, 2500);
+    put_interrupt(9000, 400, 20, 1500);
+    put_switch(9100, 400, 11, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL,
+                 "the CPU ran backup (process 400) for 75 % of the wait, stress (process 300) 25 %\n"
+                 "CPU 1 ran NET_RX for 3.50 ms\n"
+                 "CPU 1 ran eth0 for 1.50 ms");
+}
+
+/* A softirq on an idle CPU, which then went on to the thread; and one on another idle CPU. */
+static void test_a_softirq_on_an_idle_cpu(void **state)
+{
+    (void)state;
+    put_queued();
+    put_interrupt(8000, 0, 3, 7900);
+    put_interrupt(9090, 0, 3, 7990);
+    put_run(9100, 11);
+    expect_notes(REQUEST_PART_RUN_QUEUE, NULL, "CPU 1 ran NET_RX for 7.99 ms");
+}
+
+static void test_a_softirq_on_a_running_thread(void **state)
+{
+    (void)state;
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    put_interrupt(9000, 11, 3, 7900);
+    put_send(10100, 11, R);
+    expect_notes(REQUEST_PART_OTHER, "CPU 1 ran NET_RX", "");
+}
+
 /* A program that ran for less than a hundredth of the wait explains nothing. */
 static void test_short_runs(void **state)
 {
@@ -374,6 +421,9 @@ int main(void)
         cmocka_unit_test_setup(test_who_ran_instead, start_trace),
         cmocka_unit_test_setup(test_programs_that_ran_are_summed_up, start_trace),
         cmocka_unit_test_setup(test_idle_cpu, start_trace),
+        cmocka_unit_test_setup(test_softirqs_on_the_awaited_cpu, start_trace),
+        cmocka_unit_test_setup(test_a_softirq_on_an_idle_cpu, start_trace),
+        cmocka_unit_test_setup(test_a_softirq_on_a_running_thread, start_trace),
         cmocka_unit_test_setup(test_short_runs, start_trace),
         cmocka_unit_test_setup(test_quota, start_trace),
         cmocka_unit_test_setup(test_nobody_ran, start_trace),

@@ -241,6 +241,10 @@ static void test_cause_of_a_group(void **state)
                                  .parts = {{REQUEST_PART_LOCK, 9, "held by thread 7: the holder slept", ""}}};
     expect_cause(&lock, "waiting for a lock held by another thread: the holder slept");
     expect(&lock, "9 ns: 9 ns waiting for a lock held by thread 7: the holder slept");
+    const struct request interrupted = {
+        .status = 200, .duration_ns = 9, .part_count = 1, .parts = {{REQUEST_PART_OTHER, 9, "CPU 1 ran NET_RX", ""}}};
+    expect_cause(&interrupted, "interrupted, its CPU ran NET_RX");
+    expect(&interrupted, "9 ns: 9 ns interrupted, CPU 1 ran NET_RX");
 }
 
 int main(void)

@@ -43,6 +43,7 @@ static void test_place_leaves_out_which_thread_it_was(void **state)
     expect_place("in thread 4711 pool 1, in price() shop.py:20", "", "in price() shop.py:20");
     expect_place("in thread 99 unknown", "", " unknown"); /* no segment has its name */
     expect_place("read of app.py:17, 12 times", "", "read of app.py:17");
+    expect_place("in thread 4711 pool 1: CPU 1 ran NET_RX, 2 times", "", "its CPU ran NET_RX");
     expect_place("recvfrom to 10.0.0.3:5432, 2 retransmissions, 204 ms of it in query() db.py:7", "",
                  "recvfrom to 10.0.0.3:5432, with retransmissions in query() db.py:7");
     expect_place("", "", "");
