@@ -45,8 +45,12 @@ def slow_filter(run, tmp_path, root):
 
 
 def serve(server):
+    """Until the socket is closed."""
     while True:
-        connection, _ = server.accept()
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
         with connection:
             connection.recv(4096)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
