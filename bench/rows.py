@@ -461,6 +461,15 @@ class Bench:
             sonde, peer = (median(losses.ns_a_run(runs[name]) for _, runs in found[way]) for way, name in (("sonde", tracepoint), (tracepoint, "")))
             self.row(f"ns: {what}, run time of the program", f"{sonde:.0f}", f"{peer:.0f} bpftrace", ratio=sonde / max(peer, 1), target=f"<= {most}", met=sonde <= most)
 
+    def interrupts(self):
+        """What the programs of `interrupts.enabled` add to a softirq, compared with an empty pair at the same tracepoints (interrupts.c)."""
+        build = self.sonde.parent
+        program = measure.compile_program("interrupts.c", self.folder, f"-I{build.parent}", f"-I{build}/probes", "-lbpf")
+        with measure.bpf_statistics(False):
+            done = subprocess.run([program, str(4 * self.options.rounds)], capture_output=True, text=True, check=True, timeout=300)
+        ns = {name: float(value) for name, value in re.findall(r"^(.*): ([\d.-]+)$", done.stdout, re.M)}
+        self.row("ns: added to a softirq", f"{ns['interrupts']:.0f}", f"{ns['empty pair']:.0f} empty pair", f"{ns['nothing']:.0f} the datagram that causes it", ratio=ns["interrupts"] / max(ns["empty pair"], 1))
+
     def probes(self):
         """libsonde's USDT probes compared with a function with a single nop, as libstapsdt generates it (probe_cost.c); getppid shows the current
         cost of a system call on this machine."""
@@ -512,9 +521,9 @@ class Bench:
         self.row("MB of trace JSON a second of CPU", f"{rate / 1e6:.0f}", f"{peer_rate / 1e6:.0f} Python", target=">= 500", met=rate >= 500e6, ratio=rate / peer_rate)
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
-    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops"}  # rows whose cells name their peers, because they differ from the table's
+    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops", "interrupts"}  # rows whose cells name their peers, because they differ from the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "churn": churn, "memory": memory,
-            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops}
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops, "interrupts": interrupts}
 
 
 def perf_record(path, hz, scope, graph):

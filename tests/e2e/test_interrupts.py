@@ -61,7 +61,7 @@ def interrupted(request):
 
 
 def test_a_request_names_the_softirq_that_interrupted_it(sonde, agent, run, slow_filter):
-    started, prefork = agent("--set", "budget.one_cpu=1000%"), start_prefork(run)
+    started, prefork = agent("--set", "budget.one_cpu=1000%", "--set", "interrupts.enabled=true"), start_prefork(run)
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setsockopt(socket.SOL_SOCKET, SO_ATTACH_BPF, slow_filter)
         threading.Thread(target=serve, args=(server,), daemon=True).start()

@@ -16,13 +16,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static void detach_vectors(struct interrupts_source *s)
+{
+    for (size_t i = 0; i < array_size(s->links); i++) {
+        bpf_link__destroy(s->links[i]);
+        s->links[i] = NULL;
+    }
+}
+
 static void interrupts_free(void *self)
 {
     struct interrupts_source *s = self;
     if (!s)
         return;
-    for (size_t i = 0; i < array_size(s->links); i++)
-        bpf_link__destroy(s->links[i]);
+    detach_vectors(s);
     record_ring_close(&s->ring);
     interrupts_bpf__destroy(s->bpf);
     free(s);
@@ -51,6 +58,14 @@ static void attach_vectors(struct interrupts_source *s)
     }
 }
 
+static int attach_all(struct interrupts_source *s)
+{
+    const int r = interrupts_bpf__attach(s->bpf);
+    if (r == 0)
+        attach_vectors(s);
+    return r;
+}
+
 static int load_programs(struct interrupts_source *s, const struct interrupts_options *options)
 {
     const int cpus = libbpf_num_possible_cpus();
@@ -69,9 +84,7 @@ static int load_programs(struct interrupts_source *s, const struct interrupts_op
                 ?: shared_tables_use(s->tables, s->bpf->obj)
                 ?: interrupts_bpf__load(s->bpf);
     if (r == 0)
-        r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records)) ?: interrupts_bpf__attach(s->bpf);
-    if (r == 0)
-        attach_vectors(s);
+        r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records)) ?: attach_all(s);
     return r;
 }
 
@@ -97,16 +110,71 @@ static int interrupts_open(const struct source_services *services, const void *o
     return 0;
 }
 
+static void enable_programs(struct interrupts_source *s)
+{
+    s->bpf->bss->enabled = s->is_started && !s->is_shed;
+}
+
 static int interrupts_start(void *self)
 {
-    ((struct interrupts_source *)self)->bpf->bss->enabled = 1;
+    struct interrupts_source *s = self;
+    s->is_started = true;
+    enable_programs(s);
     return 0;
 }
 
 static int interrupts_stop(void *self)
 {
-    ((struct interrupts_source *)self)->bpf->bss->enabled = 0;
+    struct interrupts_source *s = self;
+    s->is_started = false;
+    enable_programs(s);
     return 0;
+}
+
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "interrupts and softirqs"},
+    {SOURCE_DETAIL_NO_OFF_CPU, "no interrupts and softirqs"},
+    {0},
+};
+
+/* What is running when programs are detached never ends for them. */
+static void forget_starts(const struct interrupts_source *s)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.cpus);
+    struct interrupts_cpu cpu;
+    for (uint32_t i = 0; i < s->cpu_count; i++) {
+        if (bpf_map_lookup_elem(fd, &i, &cpu) < 0)
+            continue;
+        cpu.softirq_start_ns = cpu.interrupt_start_ns = 0;
+        (void)bpf_map_update_elem(fd, &i, &cpu, BPF_EXIST);
+    }
+}
+
+/* The cost is per interrupt, so shedding detaches. */
+static int interrupts_shed(void *self, enum source_detail detail)
+{
+    struct interrupts_source *s = self;
+    const bool is_shed = detail >= SOURCE_DETAIL_NO_OFF_CPU;
+    int r = 0;
+    if (is_shed == s->is_shed)
+        return 0;
+    if (is_shed) {
+        detach_vectors(s);
+        interrupts_bpf__detach(s->bpf);
+        forget_starts(s);
+    } else {
+        r = attach_all(s);
+    }
+    if (r < 0)
+        return r;
+    s->is_shed = is_shed;
+    enable_programs(s);
+    return 0;
+}
+
+static bool interrupts_is_enabled(void *self)
+{
+    return ((const struct interrupts_source *)self)->bpf->bss->enabled;
 }
 
 static size_t interrupts_poll_fds(void *self, int *ret_fds, size_t max)
@@ -181,9 +249,12 @@ const struct source source_interrupts = {
     .stop = interrupts_stop,
     .poll_fds = interrupts_poll_fds,
     .drain = interrupts_drain,
+    .is_enabled = interrupts_is_enabled,
     .losses = interrupts_losses,
     .metrics = interrupts_metrics,
     .memory_bytes = interrupts_memory_bytes,
     .run_time_ns = interrupts_run_time_ns,
+    .levels = levels,
+    .shed = interrupts_shed,
     .free = interrupts_free,
 };

@@ -19,6 +19,7 @@ struct interrupts_source {
     const struct shared_tables *tables;
     struct record_ring ring;
     unsigned cpu_count; /* possible ones */
+    bool is_started, is_shed;
 };
 
 /* The counters of all CPUs, added up. */

@@ -285,6 +285,27 @@ static void test_nothing_is_counted_before_the_start(void **state)
     watch_end(&w);
 }
 
+/* The budget detaches the programs. */
+static void test_shed_detaches(void **state)
+{
+    struct watch_options watched = watch_defaults;
+    (void)state;
+    watched.settings = &options;
+    struct watch w = watch_begin(&source_interrupts, &watched);
+    assert_true(w.source->is_enabled(w.self));
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_NO_OFF_CPU), 0);
+    assert_false(w.source->is_enabled(w.self));
+    const struct counted packets = counted(&w, "softirq", "NET_RX"), timers = counted(&w, "irq", "LOC");
+    exchange_packets();
+    sleep_often();
+    assert_true(counted(&w, "softirq", "NET_RX").count == packets.count);
+    assert_true(counted(&w, "irq", "LOC").count == timers.count);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0);
+    exchange_packets();
+    assert_true(counted(&w, "softirq", "NET_RX").count > packets.count);
+    watch_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_lines_are_those_of_the_kernel),
         cmocka_unit_test(test_a_long_softirq_has_a_record),
         cmocka_unit_test(test_nothing_is_counted_before_the_start),
+        cmocka_unit_test(test_shed_detaches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
