@@ -53,6 +53,7 @@ static uint8_t kind_of(uint8_t byte)
     return byte & 16 ? (byte & 1   ? RECORDER_TASK
                         : byte & 2 ? RECORDER_HELD
                         : byte & 4 ? RECORDER_DISK
+                        : byte & 8 ? RECORDER_INTERRUPT
                                    : RECORDER_FILE)
                      : byte % 8;
 }

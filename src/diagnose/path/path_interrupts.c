@@ -22,7 +22,7 @@ void path_interrupts_list(const struct flight_index *index, const struct path_se
     ret->count = 0;
     for (size_t i = flight_window_since(window, path->begin_ns);
          i < window->count && window->records[i].time_ns <= end_ns && ret->count < array_size(ret->items); i++)
-        if (window->records[i].kind == RECORDER_INTERRUPT)
+        if (window->records[i].kind == RECORDER_INTERRUPT && window->records[i].value)
             ret->items[ret->count++] = &window->records[i];
 }
 

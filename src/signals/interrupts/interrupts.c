@@ -52,8 +52,10 @@ static void write_text(const struct interrupt_record *r, const char *name, char 
     units_format_duration(r->duration_ns, duration, sizeof(duration));
     const int used = snprintf(out, size, "CPU %u ran %s %s for %s", r->cpu,
                               is_softirq ? "softirq" : "the handler of interrupt", name, duration);
+    const bool is_ksoftirqd = is_softirq && strncmp(r->comm, "ksoftirqd/", 10) == 0;
     if (r->h.tid && used > 0 && (size_t)used < size)
-        snprintf(out + used, size - (size_t)used, ", which interrupted %s (thread %u)", r->comm, r->h.tid);
+        snprintf(out + used, size - (size_t)used, ", %s %s (thread %u)", is_ksoftirqd ? "in" : "which interrupted",
+                 r->comm, r->h.tid);
 }
 
 static void take_interrupt(void *self, const struct record_header *header)

@@ -87,9 +87,10 @@ static void test_interrupts_at_the_ends_of_a_request(void **state)
                 "cpu 11 490-500\n");
 }
 
-static void test_an_interrupt_of_another_thread(void **state)
+static void test_an_interrupt_of_another_thread_and_one_without_a_duration(void **state)
 {
     (void)state;
+    put_interrupt(310, 11, 3, 0);
     put_interrupt(300, 12, 3, 100);
     put_computing(0, 0);
     expect_path(R, 100, 500, 11, "cpu 11 100-500\n");
@@ -105,7 +106,7 @@ int main(void)
         cmocka_unit_test_setup(test_time_taken_from_another_thread, start_trace),
         cmocka_unit_test_setup(test_a_long_interrupt_is_where_it_was, start_trace),
         cmocka_unit_test_setup(test_interrupts_at_the_ends_of_a_request, start_trace),
-        cmocka_unit_test_setup(test_an_interrupt_of_another_thread, start_trace),
+        cmocka_unit_test_setup(test_an_interrupt_of_another_thread_and_one_without_a_duration, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

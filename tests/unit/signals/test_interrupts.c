@@ -61,11 +61,14 @@ static void expect_event(const struct interrupt_record *r, const char *expected)
 static void test_each_kind_is_an_event(void **state)
 {
     const struct interrupt_record softirq = record(NET_RX, 6199, "nginx", ""),
+                                  thread = record(NET_RX, 21, "ksoftirqd/1", ""),
                                   line = record(INTERRUPT_FIRST_LINE + 36, 0, "swapper/1", "virtio1-req.0"),
                                   vector = record(INTERRUPT_FIRST_VECTOR + INTERRUPT_LOCAL_TIMER, 0, "swapper/1", "");
     (void)state;
     expect_event(&softirq, "interrupts.long: CPU 1 ran softirq NET_RX for 7.90 ms, which interrupted nginx (thread "
                            "6199); cpu=1; softirq=NET_RX; process.pid=6199; thread.id=6199; thread.name=nginx");
+    expect_event(&thread, "interrupts.long: CPU 1 ran softirq NET_RX for 7.90 ms, in ksoftirqd/1 (thread 21); cpu=1; "
+                          "softirq=NET_RX; process.pid=21; thread.id=21; thread.name=ksoftirqd/1");
     expect_event(&line, "interrupts.long: CPU 1 ran the handler of interrupt virtio1-req.0 for 7.90 ms; cpu=1; "
                         "interrupt=virtio1-req.0; irq=36");
     expect_event(&vector, "interrupts.long: CPU 1 ran the handler of interrupt local timer for 7.90 ms; cpu=1; "
