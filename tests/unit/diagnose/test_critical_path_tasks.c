@@ -301,7 +301,8 @@ static void test_reply_by_another_task(void **state)
  * request, and one for each write on thread 12. */
 enum { MAIN = 600, READER, WRITER, HANDLER, OTHER_HANDLER };
 
-static void put_stream(void)
+/* The request's own task, which sleeps, was created by `creator`. */
+static void put_stream(uint64_t creator)
 {
     put_sleep(20, 12, SYS_futex, 0x5000);
     put_run(90, 11);
@@ -309,89 +310,86 @@ static void put_stream(void)
     put_created(100, 11, READER, RECORDER_TASK_RUNS, MAIN);
     put_receive(100, 11, R);
     put_created(150, 11, READER, RECORDER_TASK_WAITS_IO, MAIN);
+    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, creator);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
     put_interrupt_waking(800, 12, RECORDER_IN_HARDIRQ);
     put_run(810, 12);
     put_created(900, 12, WRITER, RECORDER_TASK_RUNS, MAIN);
     put_send(900, 12, R);
 }
 
+static void expect_sleep_of_handler(void)
+{
+    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
+/* The walk follows the task that reads. */
+static void expect_unknown_handler(void)
+{
+    expect_task_path(
+        12, "cpu 11 100-150\nunattributed 12 150-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+}
+
 static void test_task_that_was_created_for_the_request(void **state)
 {
     (void)state;
-    put_stream();
-    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
-    put_sleep(200, 11, SYS_epoll_pwait, 4);
-    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    put_stream(MAIN);
+    expect_sleep_of_handler();
 }
 
 /* grpc-go: by the task that reads. */
 static void test_task_that_the_reader_created(void **state)
 {
     (void)state;
-    put_stream();
-    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, READER);
-    put_sleep(200, 11, SYS_epoll_pwait, 4);
-    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    put_stream(READER);
+    expect_sleep_of_handler();
 }
 
 static void test_task_that_another_task_created(void **state)
 {
     (void)state;
-    put_stream();
-    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN + 50);
-    put_sleep(200, 11, SYS_epoll_pwait, 4);
-    expect_task_path(
-        12, "cpu 11 100-150\nunattributed 12 150-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    put_stream(MAIN + 50);
+    expect_unknown_handler();
 }
 
 static void test_task_that_was_there_before_the_request(void **state)
 {
     (void)state;
     put_created(50, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
-    put_stream();
-    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
-    put_sleep(200, 11, SYS_epoll_pwait, 4);
-    expect_task_path(
-        12, "cpu 11 100-150\nunattributed 12 150-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    put_stream(MAIN);
+    expect_unknown_handler();
 }
 
 /* The second request comes at 300 on the same connection. */
 static void test_task_of_a_later_request_of_the_connection(void **state)
 {
     (void)state;
-    put_stream();
-    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
-    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    put_stream(MAIN);
     put_interrupt_waking(295, 11, RECORDER_IN_SOFTIRQ);
     put_run(298, 11);
     put_created(300, 11, READER, RECORDER_TASK_RUNS, MAIN);
     put_receive(300, 11, R);
     put_created(320, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_LOCK, MAIN);
     put_sleep(320, 11, SYS_epoll_pwait, 4);
-    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    expect_sleep_of_handler();
 }
 
 /* Both were first seen before more was received: whose request each serves is not known. */
 static void test_two_new_tasks(void **state)
 {
     (void)state;
-    put_stream();
+    put_stream(MAIN);
     put_created(180, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_LOCK, MAIN);
-    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
-    put_sleep(200, 11, SYS_epoll_pwait, 4);
-    expect_task_path(
-        12, "cpu 11 100-150\nunattributed 12 150-800 unknown inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    expect_unknown_handler();
 }
 
 /* The one that reads the next request from the connection. */
 static void test_new_task_that_reads(void **state)
 {
     (void)state;
-    put_stream();
+    put_stream(MAIN);
     put_created(180, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_IO, MAIN);
-    put_created(200, 11, HANDLER, RECORDER_TASK_WAITS_TIMER, MAIN);
-    put_sleep(200, 11, SYS_epoll_pwait, 4);
-    expect_task_path(12, "cpu 11 100-200\nsleep 12 200-800 inferred\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    expect_sleep_of_handler();
 }
 
 /* On thread 13, which thread 11 woke as the request was read, and which wakes thread 12 to write. */
