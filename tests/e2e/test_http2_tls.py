@@ -14,7 +14,7 @@ from harness.processes import wait_for
 from harness.workloads import workload_path
 from http2_client import PREFACE, SETTINGS, Http2Client, frame
 from pypi import environment
-from real_servers import listens, start_nginx, start_threading
+from real_servers import listens, parts_of, start_nginx, start_threading
 from test_http2 import recorded
 from test_request_counts import assert_counted, counted, named
 from test_requests_tls import SERVER, assert_on_their_connections, certificate, records, unbound, watch  # noqa: F401
@@ -157,6 +157,23 @@ def test_garbage_after_the_preface_does_no_harm(agent, nginx):
     wait_for(lambda: counted(watching, "h2-tls-nginx")["2xx"] >= asked, 60, "the requests of others")
     assert counted(watching, "h2-tls-nginx")["2xx"] == asked
     assert watching.running.alive
+
+
+SLEEPS = 10
+
+
+@pytest.mark.statistical
+def test_path_follows_the_goroutine_that_serves_the_stream(sonde, agent, run, certificate):  # noqa: F811
+    """One goroutine reads the frames, one serves the request, and one sends. The one that serves may run between others without being seen."""
+    watching = watch(agent)
+    server, port = start_go(run, watching, certificate)
+    client = connect(port)
+    for _ in range(SLEEPS):
+        assert client.reply(client.ask("/sleep"))[":status"] == "200"
+    found = recorded(sonde, watching, SLEEPS, route="/sleep", pid=server.pid)
+    slept = [sum(part["ns"] for part in parts_of(request, "sleep")) for request in found]
+    assert sum(ns > 90_000_000 for ns in slept) >= SLEEPS * 0.7, found
+    client.close()
 
 
 # ---- other projects' clients ----

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -21,6 +22,10 @@ func main() {
 	})
 	http.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, strings.Repeat("x", 50_000))
+	})
+	http.HandleFunc("/sleep", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(100 * time.Millisecond)
+		fmt.Fprint(w, "ok")
 	})
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	panic(http.ServeTLS(listener, nil, os.Args[1], os.Args[2]))
