@@ -1,12 +1,13 @@
 /* The maps that the BPF programs of several signals share: filters, sampling rules, unwind tables, contexts, code that
- * was already written, links, the flight recorder. src/sources/tables/shared_tables.c loads this object once and passes
- * its maps to the objects of all signals, which declare them by the same headers.
+ * was already written, links, answered sockets, the flight recorder. src/sources/tables/shared_tables.c loads this
+ * object once and passes its maps to the objects of all signals, which declare them by the same headers.
  *
  * Its programs keep the set of monitored processes: children of monitored processes are monitored, too. */
 #include "probes/common/vmlinux.h"
 
 #include "probes/common/sampling_rule_tables.bpf.h"
 #include "probes/common/task_filter.bpf.h"
+#include "probes/context/answered_sockets.bpf.h"
 #include "probes/context/context_tables.bpf.h"
 #include "probes/context/thread_link.bpf.h"
 #include "probes/interpreter/emitted_codes.bpf.h"

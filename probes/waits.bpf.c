@@ -18,6 +18,9 @@
 
 #include "probes/common/cgroup.bpf.h"
 #include "probes/common/run_timer.bpf.h"
+#include "probes/common/syscalls.bpf.h"
+#include "probes/common/task.bpf.h"
+#include "probes/context/answered_sockets.bpf.h"
 #include "probes/offcpu/frames_hash.bpf.h"
 #include "probes/offcpu/offcpu_walk.bpf.h"
 #include "probes/waits.h"
@@ -309,6 +312,21 @@ static __always_inline void note_return(struct wait_thread *t, const struct task
     t->preemptions = task->nivcsw;
 }
 
+/* Whether the current thread waited for the next request of a client: a server that has a thread for each connection
+ * does so once for each request, and most of the share of walks would be spent on that. */
+static __always_inline bool awaited_request(struct task_struct *task)
+{
+    const struct syscall_registers *registers = (const struct syscall_registers *)bpf_task_pt_regs(task);
+    const __s32 number = REGISTERS_NUMBER(registers);
+    if (number != NR_read && number != NR_recvfrom && number != NR_recvmsg && number != NR_readv)
+        return false;
+    struct file *file = task_file(task, REGISTERS_FIRST(registers));
+    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+        return false;
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    return answered_has(BPF_CORE_READ(socket, sk, __sk_common.skc_cookie.counter));
+}
+
 static __always_inline void came_back(void *ctx, struct task_struct *task, __u64 now)
 {
     struct wait_thread *t = thread_of(task);
@@ -318,7 +336,7 @@ static __always_inline void came_back(void *ctx, struct task_struct *task, __u64
         return;
     const bool has_waited = last_wait(t, task, now, &start_ns, &end_ns);
     note_return(t, task, now);
-    if (!has_waited)
+    if (!has_waited || awaited_request(task))
         return;
     struct waits_walk_share *share = walk_share_of(now);
     if (!share->left_ns) {

@@ -31,6 +31,7 @@ static __always_inline void begin(struct request_connection *c, __u64 pid_tgid, 
     c->active = true;
     c->replied = c->partial = c->dirty = c->counted = c->closing = false;
     c->head_bytes = c->stream = 0;
+    answered_forget(r->socket);
     thread_reads(c, tid, now);
 }
 

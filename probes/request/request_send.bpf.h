@@ -76,6 +76,7 @@ static __always_inline bool take_reply(struct request_connection *c, const struc
             return false;
         }
         c->replied = true;
+        answered_note(c->r.socket);
         thread_answered(c);
     }
     c->r.bytes_out += bytes;

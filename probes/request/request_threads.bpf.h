@@ -5,6 +5,7 @@
  * another connection until it replied, or if another thread replied. */
 #pragma once
 
+#include "probes/context/answered_sockets.bpf.h"
 #include "probes/context/thread_link.bpf.h"
 #include "probes/request/request_state.bpf.h"
 

@@ -5,9 +5,11 @@
 
 #include "signals/signals.h"
 #include "sources/attach/perf_events.h"
+#include "sources/request/request.h"
 #include "sources/tables/unwind_tables.h"
 #include "sources/waits/waits.h"
 
+#include <arpa/inet.h>
 #include <linux/types.h>
 
 #include "probes/waits.h"
@@ -15,6 +17,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -22,6 +25,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -225,6 +230,91 @@ static void test_first_wait_of_a_thread(void **state)
     watch_end(&w);
 }
 
+static int client, server; /* the ends of a connection */
+
+static void connect_both(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    client = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(client, (struct sockaddr *)&address, size), 0);
+    server = accept(listener, NULL, NULL);
+    assert_true(server >= 0);
+    close(listener);
+}
+
+#define GET  "GET / HTTP/1.1\r\n\r\n"
+#define HEAD "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n"
+#define BODY "body"
+
+/* Replies to `count` requests. The body of one comes later than its head. */
+static void serve(unsigned count)
+{
+    static const char reply[] = "HTTP/1.1 204 No Content\r\n\r\n";
+    char text[256];
+    while (count-- > 0) {
+        const ssize_t n = recv(server, text, sizeof(text), 0);
+        if (n <= 0 || (text[0] == 'P' && recv(server, text, sizeof(text), 0) <= 0) ||
+            send(server, reply, sizeof(reply) - 1, 0) < 0)
+            _exit(1);
+    }
+}
+
+static void send_late(pid_t child, const char *text)
+{
+    threads_await_blocked(child, SYS_recvfrom);
+    usleep(HOLD_NS / 1000);
+    assert_int_equal(send(client, text, strlen(text), 0), strlen(text));
+}
+
+static void read_reply(void)
+{
+    char text[256];
+    assert_true(recv(client, text, sizeof(text), 0) > 0);
+}
+
+/* A server that waits for a client waits for nothing that a request needs. */
+static void test_waits_for_the_next_request_have_no_stack(void **state)
+{
+    struct recorded r;
+    connect_both();
+    struct watch w = open_by((enum waits_method)(uintptr_t)*state);
+    struct watch_options options = watch_defaults;
+    options.tables = w.tables;
+    options.settings = &(struct request_options){.enabled = true};
+    struct watch requests = watch_begin(&source_request, &options);
+    struct workload child = workload_start(NULL, NULL);
+    const uint32_t pid = (uint32_t)child.pid;
+    assert_true(unwind_load_process(shared_tables_unwind(w.tables), child.pid) > 0);
+    waits_source_watch(w.self, &pid, 1);
+    workload_begin(&child, serve, 1 + 2 * NAPS);
+    send_late(child.pid, GET);
+    read_reply();
+    drain(&w, &r);
+    for (int i = 0; i < NAPS; i++) {
+        send_late(child.pid, GET);
+        read_reply();
+    }
+    drain(&w, &r);
+    assert_int_equal(r.wait_count, 0);
+    for (int i = 0; i < NAPS; i++) {
+        send_late(child.pid, HEAD);
+        send_late(child.pid, BODY);
+        read_reply();
+    }
+    drain(&w, &r);
+    assert_true(r.wait_count > 0 && r.wait_count <= NAPS); /* for the body */
+    workload_end(&child);
+    watch_end(&requests);
+    watch_end(&w);
+    close(client);
+    close(server);
+}
+
 /* Runs for `count` ticks of the clock and more. */
 static void spin(unsigned count)
 {
@@ -403,7 +493,11 @@ static bool can_attach(enum waits_method method)
 int main(int argc, char **argv)
 {
     (void)argv;
-    const struct CMUnitTest at_return[] = {CASES("at_return", WAITS_AT_RETURN)};
+    const struct CMUnitTest at_return[] = {
+        CASES("at_return", WAITS_AT_RETURN),
+        CASE("waits_for_the_next_request_have_no_stack", test_waits_for_the_next_request_have_no_stack,
+             WAITS_AT_RETURN),
+    };
     const struct CMUnitTest at_switches[] = {CASES("at_switches", WAITS_AT_SWITCHES)};
     if (geteuid() != 0) {
         printf("skipped: BPF needs root\n");
