@@ -151,8 +151,7 @@ static __always_inline void tls_begin_call(const struct user_registers *r, bool 
         *t = call;
     else
         bpf_map_update_elem(&tls_calls, &tid, &call, BPF_ANY);
-    if (!tls_is_process(pid))
-        tls_processes[table_index(pid, TLS_PIDS - 1)] = 1;
+    tls_note_process(pid);
 }
 
 /* How many bytes the call took; 0: none. */
@@ -331,8 +330,7 @@ static __always_inline void tls_begin_go(const struct user_registers *r, bool is
                                   .is_go = true};
     bpf_map_update_elem(&tls_goroutines, &key, &call, BPF_ANY);
     tls_has_go = true;
-    if (!tls_is_process(pid))
-        tls_processes[table_index(pid, TLS_PIDS - 1)] = 1;
+    tls_note_process(pid);
     struct tls_stream *s = is_write ? tls_stream_make(call.ssl) : NULL;
     if (s) {
         s->produced += call.size;

@@ -139,6 +139,13 @@ static __always_inline bool tls_is_process(__u32 pid)
     return tls_processes[table_index(pid, TLS_PIDS - 1)];
 }
 
+/* Written once for each process: all CPUs read this line. */
+static __always_inline void tls_note_process(__u32 pid)
+{
+    if (!tls_is_process(pid))
+        tls_processes[table_index(pid, TLS_PIDS - 1)] = 1;
+}
+
 static __always_inline __u64 tls_thread_start(void)
 {
     if (has_task_registers)

@@ -14,8 +14,7 @@ int request_detail_bytes(const struct request_part *part);
 
 /* Where a component spent its time: its detail without the kernel's functions, and without what differs from request to
  * request: which thread and CPU it was, how often it waited, how many packets were lost, and what the function ran on
- * the CPU
- * ("running sha1"), except a garbage collection. "": not known. Returns `out`. */
+ * the CPU ("running sha1"), except a garbage collection. "": not known. Returns `out`. */
 const char *request_part_place(const struct request *r, const struct request_part *part, char out[REQUEST_PLACE_BYTES]);
 
 /* Where the longest component of `kind` spent its time, as request_part_place; "" if there is no such component.
