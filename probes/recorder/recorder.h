@@ -23,7 +23,8 @@ enum recorder_kind {
 
     /* Object ring. `object` is the socket's cookie, `tid` the current thread. */
     RECORDER_SEND, /* bytes handed to the kernel. value: how many (low half; 0: it connects), TCP's write_seq after them
-                      (high half) */
+                      (high half); syscall: what they ask a service for (client_call.h), RECORDER_NO_SYSCALL: not known
+                    */
     RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half; 0: the peer has closed), TCP's copied_seq
                          after them (high half) */
     RECORDER_READY,   /* bytes have arrived at the socket. value: TCP's rcv_nxt (high half); the current thread is who

@@ -138,7 +138,7 @@ static __always_inline void http2_begin(struct request_connection *c, __u64 pid_
 {
     c->r.h.pid = pid_tgid >> 32;
     c->r.h.tid = pid_tgid;
-    c->process = current_process(c->r.h.pid);
+    connection_set_process(c, c->r.h.pid);
     c->active = c->is_http2 = true;
     c->replied = c->partial = c->dirty = c->counted = c->closing = false;
     c->r.line_bytes = 0;

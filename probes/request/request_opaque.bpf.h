@@ -15,18 +15,6 @@ volatile __u64 opaque_names[REQUEST_OPAQUE_MAX / 4][4] __attribute__((aligned(64
 volatile struct request_opaque opaque_traffic[REQUEST_OPAQUE_MAX] __attribute__((aligned(64)));
 volatile __u64 opaque_overflow_bytes = 0; /* found the table full */
 
-/* The length of a server's queue is inherited by the sockets that it accepts; other sockets of TCP have none. */
-static __always_inline bool is_accepted(struct sock *sk)
-{
-    __u16 family;
-    if (has_socket_cookies) {
-        family = sk->__sk_common.skc_family;
-        return sk->sk_max_ack_backlog && (family == AF_INET || family == AF_INET6);
-    }
-    family = BPF_CORE_READ(sk, __sk_common.skc_family);
-    return BPF_CORE_READ(sk, sk_max_ack_backlog) && (family == AF_INET || family == AF_INET6);
-}
-
 static __always_inline __u32 network_namespace(struct sock *sk)
 {
     if (!bpf_core_field_exists(sk->__sk_common.skc_net.net))

@@ -14,7 +14,7 @@ static __always_inline void begin(struct request_connection *c, __u64 pid_tgid, 
     __u32 pid = pid_tgid >> 32, tid = pid_tgid;
     thread_answered(c); /* the one before, if it never had a reply */
     if (!c->process || r->h.pid != pid)
-        c->process = current_process(pid);
+        connection_set_process(c, pid);
     r->h.pid = pid;
     r->h.tid = tid;
     r->id = now ^ pid_tgid << 40;

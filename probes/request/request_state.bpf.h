@@ -16,6 +16,7 @@
 
 #define FILTER_MAX     64
 #define PARENTS_MAX    16
+#define SERVERS_MAX    4096
 #define REPLACEABLE_NS 1000000000ULL
 #define UNFINISHED_MAX 256
 #define UNFINISHED_NS  1000000000ULL
@@ -179,6 +180,18 @@ static __always_inline __u64 current_process(__u32 pid)
     return request_process_name(pid, BPF_CORE_READ(task, group_leader, start_boottime));
 }
 
+/* The length of a server's queue is inherited by the sockets that it accepts; other sockets of TCP have none. */
+static __always_inline bool is_accepted(struct sock *sk)
+{
+    __u16 family;
+    if (has_socket_cookies) {
+        family = sk->__sk_common.skc_family;
+        return sk->sk_max_ack_backlog && (family == AF_INET || family == AF_INET6);
+    }
+    family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    return BPF_CORE_READ(sk, sk_max_ack_backlog) && (family == AF_INET || family == AF_INET6);
+}
+
 static __always_inline bool is_wanted(__u32 pid)
 {
     if (skip_pid && pid == skip_pid)
@@ -203,6 +216,22 @@ static __always_inline bool is_wanted(__u32 pid)
         task = BPF_CORE_READ(task, real_parent);
     }
     return false;
+}
+
+/* 1: a process with these low bits of its ID has read a request. */
+volatile __u8 servers[SERVERS_MAX];
+
+static __always_inline bool is_server(__u32 pid)
+{
+    return servers[pid & (SERVERS_MAX - 1)];
+}
+
+/* The process that the connection's requests come to, which is the current one. */
+static __always_inline void connection_set_process(struct request_connection *c, __u32 pid)
+{
+    c->process = current_process(pid);
+    if (!is_server(pid))
+        servers[pid & (SERVERS_MAX - 1)] = 1;
 }
 
 static __always_inline struct request_connection *connection_find(__u64 number)

@@ -184,6 +184,7 @@ static bool decode_request(const json_t *object, void *ret)
         json_string_value(json_object_get(object, "unit")),
         json_string_value(json_object_get(object, "group_cause")),
         json_string_value(json_object_get(object, "model")),
+        json_string_value(json_object_get(object, "upstream_call")),
     };
     const json_t *stream = json_object_get(object, "stream");
     struct request r = {
@@ -211,6 +212,7 @@ static bool decode_request(const json_t *object, void *ret)
         .group_cause = text[8] ? text[8] : "",
         .group = decode_group(json_object_get(object, "group")),
         .model = text[9] ? text[9] : "",
+        .upstream_call = text[10] ? text[10] : "",
         .stream = decode_stream(stream),
     };
     if (!r.usual.requests)

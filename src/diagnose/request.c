@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/peer.h"
+#include "diagnose/flight/client_calls.h"
 #include "diagnose/request_sentence.h"
 #include "diagnose/route.h"
 
@@ -20,7 +21,7 @@ struct diagnosis {
     struct path_text *path;
     char peer[64];
     char comm[17];
-    char upstream[PATH_PEER_BYTES + PATH_PROCESS_BYTES];
+    char upstream[PATH_PEER_BYTES + PATH_PROCESS_BYTES], upstream_call[CLIENT_CALL_TEXT_BYTES];
     char cause[REQUEST_SENTENCE_BYTES];
     char unread[128];
 };
@@ -82,8 +83,14 @@ struct outside {
     uint64_t key; /* outside_of */
     uint64_t ns;
     const struct path_segment *first;
+    const struct path_segment *longest;
     const struct path_segment *worker; /* the last one in another process of this node: it answered; NULL: none */
 };
+
+static uint64_t length_of(const struct path_segment *s)
+{
+    return s->end_ns - s->start_ns;
+}
 
 static int compare_outsides(const void *a, const void *b)
 {
@@ -100,6 +107,8 @@ static const struct outside *find_longest(struct outside *sorted, size_t count)
         for (end = i + 1; end < count && sorted[end].key == sorted[i].key; end++) {
             sorted[i].ns += sorted[end].ns;
             sorted[i].worker = sorted[end].worker ?: sorted[i].worker;
+            if (length_of(sorted[end].longest) > length_of(sorted[i].longest))
+                sorted[i].longest = sorted[end].longest;
         }
         if (!longest || sorted[i].ns > longest->ns || (sorted[i].ns == longest->ns && sorted[i].first < longest->first))
             longest = &sorted[i];
@@ -137,8 +146,7 @@ static int set_upstream(struct diagnosis *d, const struct request_names *names)
         return -ENOMEM;
     for (size_t i = 0; i < segments; i++) {
         const struct path_segment *s = &d->segments->items[i];
-        const struct outside one = {outside_of(r, s), s->end_ns - s->start_ns, s,
-                                    s->pid != r->pid && s->pid ? s : NULL};
+        const struct outside one = {outside_of(r, s), length_of(s), s, s, s->pid != r->pid && s->pid ? s : NULL};
         r->upstream_ns += one.key ? one.ns : 0;
         if (one.key)
             all[count++] = one;
@@ -147,9 +155,11 @@ static int set_upstream(struct diagnosis *d, const struct request_names *names)
     const struct outside *longest = find_longest(all, count);
     if (longest) {
         name_outside(d, longest, names);
+        client_call_text(longest->longest->asks, d->upstream_call);
         r->upstream_longest_ns = longest->ns;
     }
     r->upstream = d->upstream;
+    r->upstream_call = d->upstream_call;
     return 0;
 }
 

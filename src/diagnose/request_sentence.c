@@ -109,24 +109,28 @@ static const char *behind_address(const struct request *r, const char *place)
     return "";
 }
 
-/* "waiting for an answer of 127.0.0.1:8199 (python), most of it asleep, clock_nanosleep in do_GET() backend.py:5". */
+/* "waiting for an answer of 127.0.0.1:8199 (python) to HTTP GET, most of it asleep, clock_nanosleep in do_GET()
+ * backend.py:5". */
 static const char *constant_sentence(const struct request *r, char out[REQUEST_SENTENCE_BYTES])
 {
-    char place[REQUEST_PLACE_BYTES] = "";
+    char place[REQUEST_PLACE_BYTES] = "", answer[REQUEST_SENTENCE_BYTES] = "";
     const struct request_part *part = r->constant.part ? &r->parts[r->constant.part - 1] : NULL;
     const char *upstream = r->constant.is_upstream ? r->upstream : "";
     if (part)
         request_part_place(r, part, place);
+    if (upstream[0])
+        snprintf(answer, sizeof(answer), "waiting for an answer of %s%s%s", upstream, r->upstream_call[0] ? " to " : "",
+                 r->upstream_call);
     if (!part)
-        snprintf(out, REQUEST_SENTENCE_BYTES, "waiting for an answer of %s", upstream);
+        snprintf(out, REQUEST_SENTENCE_BYTES, "%s", answer);
     else if (!upstream[0])
         snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s%s", activity(part->kind, place), separator(part->kind, place),
                  place);
     else if (part->kind == REQUEST_PART_DOWNSTREAM)
-        snprintf(out, REQUEST_SENTENCE_BYTES, "waiting for an answer of %s%s", upstream, behind_address(r, place));
+        snprintf(out, REQUEST_SENTENCE_BYTES, "%s%s", answer, behind_address(r, place));
     else
-        snprintf(out, REQUEST_SENTENCE_BYTES, "waiting for an answer of %s, most of it %s%s%s", upstream,
-                 activity(part->kind, place), separator(part->kind, place), place);
+        snprintf(out, REQUEST_SENTENCE_BYTES, "%s, most of it %s%s%s", answer, activity(part->kind, place),
+                 separator(part->kind, place), place);
     return out;
 }
 

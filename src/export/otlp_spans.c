@@ -139,6 +139,7 @@ static void put_attributes(struct writer *w, const struct request *r)
         put_true(w, "sonde.slow");
     put_text(w, "sonde.cause", r->cause);
     put_text(w, "sonde.upstream", r->upstream);
+    put_text(w, "sonde.upstream.call", r->upstream_call);
     put_components(w, r);
 }
 

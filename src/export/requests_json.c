@@ -99,6 +99,7 @@ static void put_request(struct buf *out, const struct request *r)
     }
     if (r->upstream_ns) {
         put_text(out, "upstream", r->upstream);
+        put_text(out, "upstream_call", r->upstream_call);
         buf_printf(out, ",\"upstream_ns\":%" PRIu64, r->upstream_ns);
     }
     if (r->usual.requests) {

@@ -72,7 +72,8 @@ int request_copy(const struct request *r, struct request **ret)
             return -EINVAL;
     size_t bytes = sizeof(*r) + r->segment_count * sizeof(*r->segments) + text_bytes(r->service) + text_bytes(r->unit) +
                    text_bytes(r->container_id) + text_bytes(r->method) + text_bytes(r->route) + text_bytes(r->peer) +
-                   text_bytes(r->upstream) + text_bytes(r->model) + text_bytes(r->cause) + text_bytes(r->group_cause);
+                   text_bytes(r->upstream) + text_bytes(r->upstream_call) + text_bytes(r->model) +
+                   text_bytes(r->cause) + text_bytes(r->group_cause);
     for (size_t i = 0; i < r->part_count; i++)
         bytes += text_bytes(r->parts[i].detail) + text_bytes(r->parts[i].stack);
     for (size_t i = 0; i < r->segment_count; i++)
@@ -99,6 +100,7 @@ int request_copy(const struct request *r, struct request **ret)
     copy->route = put_text(&at, r->route);
     copy->peer = put_text(&at, r->peer);
     copy->upstream = put_text(&at, r->upstream);
+    copy->upstream_call = put_text(&at, r->upstream_call);
     copy->model = put_text(&at, r->model);
     copy->cause = put_text(&at, r->cause);
     copy->group_cause = put_text(&at, r->group_cause);

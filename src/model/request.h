@@ -160,12 +160,13 @@ struct request {
     uint64_t
         first_part_ns[REQUEST_PART_COUNT]; /* of a stream: the components of stream.first_ns, which they add up to */
     const char *model;                     /* that the request names, in OpenAI's API; "": none, or not known */
-    struct trace_link link;   /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
-    struct request_span span; /* its own; zeros: spans are not exported */
-    uint32_t weight;          /* of a random sample: how many requests of its process it stands for; 0: not in it */
-    bool is_notable;          /* it has a record for another reason than the sample: it is slow or failed */
-    const char *upstream;     /* the service that it waited for longest: "10.0.0.7:5432", "127.0.0.1:8199 (python)";
-                                 "": none, or not known */
+    struct trace_link link;    /* the trace that its thread worked for meanwhile, if it was exactly one; zeros: none */
+    struct request_span span;  /* its own; zeros: spans are not exported */
+    uint32_t weight;           /* of a random sample: how many requests of its process it stands for; 0: not in it */
+    bool is_notable;           /* it has a record for another reason than the sample: it is slow or failed */
+    const char *upstream;      /* the service that it waited for longest: "10.0.0.7:5432", "127.0.0.1:8199 (python)";
+                                  "": none, or not known */
+    const char *upstream_call; /* what it asked there: "PostgreSQL SELECT"; "": not known */
     uint64_t upstream_longest_ns;     /* how long it waited for that, */
     uint64_t upstream_ns;             /* and for others in all */
     struct request_usual usual;       /* of its service, method and route, when it was queried */

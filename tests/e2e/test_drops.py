@@ -84,5 +84,5 @@ def test_a_wait_has_its_retransmissions(sonde, agent, run):
     requests = wait_for(lambda: [r for r in why(sonde, started) if r["route"] == "/downstream" and parts_of(r, "downstream")], what="the request")
     part = max(parts_of(requests[0], "downstream"), key=lambda p: p["ns"])
     assert part["ns"] > took_ns / 2, requests[0]
-    assert re.search(rf"127\.0\.0\.1:{port}, [1-9] retransmissions?, [\d.]+ m?s of it", part["detail"]), requests[0]
+    assert re.search(rf"HTTP GET to 127\.0\.0\.1:{port}, [1-9] retransmissions?, [\d.]+ m?s of it", part["detail"]), requests[0]
     wait_for(lambda: started.metric("sonde_drops_peer_retransmissions_total", peer=f"127.0.0.1:{port}") >= 1, what="the counter")

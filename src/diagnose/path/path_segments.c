@@ -25,7 +25,7 @@ static bool is_alike(const struct path_segment *a, const struct path_segment *b)
            a->for_object == b->for_object && a->owner == b->owner && a->owner_id == b->owner_id &&
            a->is_inferred == b->is_inferred && a->is_other_work == b->is_other_work && a->has_gil == b->has_gil &&
            a->syscall == b->syscall && a->object == b->object && a->socket == b->socket && a->call == b->call &&
-           strcmp(a->reason, b->reason) == 0;
+           a->asks == b->asks && strcmp(a->reason, b->reason) == 0;
 }
 
 static bool make_room(struct path_segments *s)

@@ -27,6 +27,8 @@ struct path_segment {
     uint64_t socket;           /* cookie of the one that it waited for; 0: none, or unknown */
     uint64_t call;             /* cookie of the socket where the process that serves the request waited for the answer
                                   of another process, whose work this is; 0: none, or unknown */
+    int asks;                  /* what was asked on `call`, or else on `socket`: probes/recorder/client_call.h;
+                                  0: nothing, or not known */
     uint32_t retransmissions;  /* by TCP, on that socket meanwhile */
     uint64_t retransmitted_ns; /* of the segment, until the last one of them */
     bool is_interrupt;         /* REQUEST_PART_OTHER: the thread was on its CPU, which ran `interrupt` */

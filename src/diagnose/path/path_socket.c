@@ -32,6 +32,25 @@ uint64_t path_socket_of_wait(const struct flight_list *thread, const struct reco
     return 0;
 }
 
+int path_socket_call(const struct flight_index *index, uint64_t cookie, uint64_t from_ns, uint64_t to_ns)
+{
+    const struct flight_list *socket = flight_index_socket(index, cookie);
+    const uint32_t last = flight_list_before(socket, to_ns);
+    uint32_t i = last == FLIGHT_NONE ? FLIGHT_NONE : socket->events[last].send;
+    while (i != FLIGHT_NONE && flight_index_spend(index)) {
+        const struct recorder_record *sent = socket->events[i].record;
+        if (sent->time_ns < from_ns)
+            break;
+        if (sent->syscall != RECORDER_NO_SYSCALL)
+            return sent->syscall;
+        const struct flight_event *before = i ? &socket->events[i - 1] : NULL;
+        if (!before || before->send == FLIGHT_NONE || (before->read != FLIGHT_NONE && before->read > before->send))
+            break;
+        i = before->send;
+    }
+    return 0;
+}
+
 uint32_t path_socket_retransmissions(const struct flight_index *index, uint64_t cookie, uint64_t from_ns,
                                      uint64_t to_ns, uint64_t *ret_last_ns)
 {

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/units.h"
 #include "diagnose/code/stack_text.h"
+#include "diagnose/flight/client_calls.h"
 #include "diagnose/flight/syscalls.h"
 #include "diagnose/path/path_notes.h"
 
@@ -105,11 +106,11 @@ static bool is_file_lock(const struct path_segment *s)
     return s->kind == REQUEST_PART_LOCK && s->for_tid && (s->for_syscall == SYS_flock || s->for_syscall == SYS_fcntl);
 }
 
-/* "pread64 of weights.bin (ext4)" */
+/* "pread64 of weights.bin (ext4)", "PostgreSQL SELECT" */
 static void describe_call(const struct path_segments *path, const struct path_segment *s,
                           const struct path_names *names, char *out)
 {
-    char call[48];
+    char call[48], asked[CLIENT_CALL_TEXT_BYTES];
     struct path_file_name file = {.name = ""};
     if (is_file_lock(s)) {
         append(out, "", syscall_name(s->for_syscall, call, sizeof(call)));
@@ -117,7 +118,9 @@ static void describe_call(const struct path_segments *path, const struct path_se
         append(out, " of ", file.name);
         return;
     }
-    if (!is_wait(s->kind) || (s->syscall < 0 && s->kind != REQUEST_PART_DISK))
+    if (s->kind == REQUEST_PART_DOWNSTREAM)
+        append(out, "", client_call_text(s->asks, asked));
+    if (out[0] || !is_wait(s->kind) || (s->syscall < 0 && s->kind != REQUEST_PART_DISK))
         return;
     append(out, "", syscall_name(s->syscall, call, sizeof(call)));
     if (s->syscall >= 0 && s->kind == REQUEST_PART_DISK)
@@ -208,13 +211,16 @@ static void describe(const struct path_segments *path, struct described *d, uint
                      const struct path_names *names)
 {
     const struct path_segment *s = &d->segment;
-    char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "", ran[PATH_RAN_BYTES];
+    char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "", ran[PATH_RAN_BYTES],
+                                                     asked[CLIENT_CALL_TEXT_BYTES];
     describe_call(path, s, names, d->detail);
     describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
     if (place[0])
         snprintf(where, sizeof(where), "%s %s", place_relation(s), place);
     append(d->detail, " ", where);
+    if (s->pid && s->pid != pid)
+        append(d->detail, ", for ", client_call_text(s->asks, asked));
     append(d->detail, ": ", s->is_interrupt ? path_text_interrupt(s->interrupt, names, ran) : s->reason);
 }
 

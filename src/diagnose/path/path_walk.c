@@ -30,6 +30,8 @@ void path_walk_add(struct path_walk *w, uint64_t start_ns, struct path_segment s
     segment.start_ns = start_ns > w->floor_ns ? start_ns : w->floor_ns;
     segment.is_inferred |= w->is_inferred;
     segment.call = first_call(w);
+    const uint64_t asked = segment.call ?: segment.kind == REQUEST_PART_DOWNSTREAM ? segment.socket : 0;
+    segment.asks = asked ? path_socket_call(w->index, asked, w->out->begin_ns, w->t_ns) : 0;
     if (segment.socket) {
         uint64_t last_ns = segment.start_ns;
         segment.retransmissions =

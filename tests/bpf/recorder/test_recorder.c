@@ -306,6 +306,8 @@ int main(void)
         cmocka_unit_test(test_datagrams),
         cmocka_unit_test(test_peeking_is_no_receive),
         cmocka_unit_test(test_tcp_sequence_numbers),
+        cmocka_unit_test(test_calls_of_a_server),
+        cmocka_unit_test(test_other_sends_are_no_calls),
         cmocka_unit_test(test_connect_and_close),
         cmocka_unit_test(test_retransmissions),
         cmocka_unit_test(test_peers),

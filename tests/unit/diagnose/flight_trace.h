@@ -91,7 +91,7 @@ static inline void put_arrival(uint64_t us, uint64_t socket)
 static inline void put_local_send(uint64_t us, uint32_t tid, uint64_t from, uint64_t to, unsigned flags)
 {
     put(us, RECORDER_READY, flags, RECORDER_NO_SYSCALL, tid, to, 500ull << 32);
-    put(us + 1, RECORDER_SEND, flags & ~RECORDER_IN_SOFTIRQ, SYS_sendto, tid, from, 500ull << 32 | 20);
+    put(us + 1, RECORDER_SEND, flags & ~RECORDER_IN_SOFTIRQ, RECORDER_NO_SYSCALL, tid, from, 500ull << 32 | 20);
 }
 
 static inline void put_receive(uint64_t us, uint32_t tid, uint64_t socket)
@@ -101,8 +101,8 @@ static inline void put_receive(uint64_t us, uint32_t tid, uint64_t socket)
 
 static inline void put_send(uint64_t us, uint32_t tid, uint64_t socket)
 {
-    put(us, RECORDER_SEND, socket < PIPE ? RECORDER_TCP | RECORDER_REQUESTS : RECORDER_TCP, SYS_sendto, tid, socket,
-        100);
+    put(us, RECORDER_SEND, socket < PIPE ? RECORDER_TCP | RECORDER_REQUESTS : RECORDER_TCP, RECORDER_NO_SYSCALL, tid,
+        socket, 100);
 }
 
 static int compare_times(const void *a, const void *b)

@@ -2,6 +2,8 @@
  * cause; the service that was waited for. */
 #include "request_records.h"
 
+#include "probes/recorder/client_call.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,8 +159,12 @@ static void test_upstream_is_the_longest_service(void **state)
                                    make_segment(1090, 1100, REQUEST_PART_CPU, r.h.pid, r.h.tid)};
     items[0].socket = items[2].socket = 7;
     items[1].socket = 8;
+    items[0].asks = client_call(CLIENT_POSTGRESQL, CLIENT_UPDATE);
+    items[1].asks = client_call(CLIENT_POSTGRESQL, CLIENT_SELECT);
+    items[2].asks = client_call(CLIENT_POSTGRESQL, CLIENT_COMMIT);
     struct request *request = diagnose(&r, items, array_size(items), &names);
     assert_string_equal(request->upstream, "10.0.0.7:5432");
+    assert_string_equal(request->upstream_call, "PostgreSQL UPDATE"); /* its longest wait */
     assert_int_equal(request->upstream_ns, 90);
     assert_int_equal(request->upstream_longest_ns, 50);
     request_free(request);

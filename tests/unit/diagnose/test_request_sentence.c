@@ -58,7 +58,7 @@ static void test_failure(void **state)
     expect_failure(&r, "");
     r.pid = 7;
     r.status = 500;
-    r.upstream = "";
+    r.upstream = r.upstream_call = "";
     expect(&r, "status 500; 212 ms: 120 ms on a CPU");
     expect_failure(&r,
                    "process 7 replied with status 500 after 212 ms (whether that is slow is not known yet). Sonde does "
@@ -186,6 +186,7 @@ static void test_constant_cause_of_a_group(void **state)
     r.constant = (struct request_constant){.part = 2};
     expect_cause(&r, "waiting for disk, pread64 of weights.bin (ext4)");
     r.upstream = "127.0.0.1:8199 (python)";
+    r.upstream_call = "";
     r.constant = (struct request_constant){.is_upstream = true};
     expect_cause(&r, "waiting for an answer of 127.0.0.1:8199 (python)");
     r.constant.part = 3;
@@ -199,6 +200,8 @@ static void test_constant_cause_of_a_group(void **state)
     expect_cause(&r, "waiting for an answer of 10.0.0.7:5432 in query() db.py:7");
     r.parts[2].detail = "epoll_wait";
     expect_cause(&r, "waiting for an answer of 10.0.0.7:5432");
+    r.upstream_call = "PostgreSQL SELECT";
+    expect_cause(&r, "waiting for an answer of 10.0.0.7:5432 to PostgreSQL SELECT");
 }
 
 static void test_cause_of_a_group(void **state)

@@ -180,6 +180,7 @@ static struct request plain(uint64_t id, const char *service)
                             .peer = "127.0.0.1:4711",
                             .cause = "",
                             .upstream = "",
+                            .upstream_call = "",
                             .status = 200,
                             .span = {.id = {0x11, 0x22, id}}};
 }

@@ -135,6 +135,7 @@ static void test_usual_and_upstream(void **state)
                         .peer = "",
                         .cause = "",
                         .upstream = "10.0.0.7:5432",
+                        .upstream_call = "PostgreSQL SELECT",
                         .upstream_ns = 12,
                         .usual = {.requests = 30,
                                   .known = 28,
@@ -145,7 +146,7 @@ static void test_usual_and_upstream(void **state)
                                   .part_p99_ns = {[REQUEST_PART_LOCK] = 9}}};
     assert_int_equal(requests_json_write((struct request *[]){&r}, 1, &out), 0);
     assert_non_null(strstr(
-        out.data, ",\"upstream\":\"10.0.0.7:5432\",\"upstream_ns\":12,"
+        out.data, ",\"upstream\":\"10.0.0.7:5432\",\"upstream_call\":\"PostgreSQL SELECT\",\"upstream_ns\":12,"
                   "\"usual\":{\"requests\":30,\"p50_ns\":5,\"first_p50_ns\":3,\"known\":28,\"explained\":25,\"parts\":["
                   "{\"kind\":\"disk\",\"p50_ns\":4},{\"kind\":\"lock\",\"p50_ns\":0,"
                   "\"p99_ns\":9}]},\"cause\""));

@@ -1,0 +1,239 @@
+/* What a server asks other services for while it serves requests: the statement, command or method at the beginning of
+ * what it sends, by its protocol's own messages. Only in processes that serve requests, so that no other program pays
+ * for it. Over TLS it is not seen. Part of request.bpf.c. */
+#pragma once
+
+#include "probes/common/hash.h"
+#include "probes/recorder/client_call.h"
+#include "probes/request/request_calls.bpf.h"
+
+#define STATEMENTS_MAX 1024
+#define STATEMENT_NAME 48 /* a prepared statement with a longer name is not known */
+#define TEXT_BYTES     64
+#define SPACES_MAX     32 /* before a statement */
+#define CALL_NOT_KNOWN (-1)
+
+/* The word of a prepared statement, by its connection and its name. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, STATEMENTS_MAX);
+    __type(key, __u64);
+    __type(value, __u8);
+} client_statements SEC(".maps");
+
+struct client_word_text {
+    char letters[8];
+} __attribute__((aligned(8)));
+
+#define CLIENT_WORD_TEXT(word) [CLIENT_##word] = {#word},
+static const struct client_word_text client_words[CLIENT_WORD_COUNT] = {CLIENT_WORDS(CLIENT_WORD_TEXT)};
+#undef CLIENT_WORD_TEXT
+
+/* What is being looked at; by CPU, as the stack has no room for it. */
+struct client_text {
+    char bytes[TEXT_BYTES];
+    __u64 at; /* in user memory */
+    __u64 socket;
+    __u32 size;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct client_text);
+} client_texts SEC(".maps");
+
+static __always_inline struct client_text *client_text_get(void)
+{
+    __u32 zero = 0;
+    return bpf_map_lookup_elem(&client_texts, &zero);
+}
+
+/* Which of the known words begins `at` bytes behind the beginning of the text. */
+__noinline int client_word_at(__u32 at)
+{
+    const struct client_text *t = client_text_get();
+    struct client_word_text word = {}, capitals = {};
+    if (!t || at >= t->size || bpf_probe_read_user(&word, sizeof(word), (const void *)(t->at + at)) < 0)
+        return CLIENT_OTHER;
+    for (int i = 0; i < 8; i++) {
+        const __u8 letter = word.letters[i] & 0xdf;
+        if (letter < 'A' || letter > 'Z')
+            break;
+        capitals.letters[i] = letter;
+    }
+    const __u64 wanted = *(__u64 *)capitals.letters;
+    for (int i = CLIENT_PREPARED + 1; i < CLIENT_WORD_COUNT; i++)
+        if (*(const __u64 *)client_words[i].letters == wanted)
+            return i;
+    return CLIENT_OTHER;
+}
+
+/* The word of a statement, which may begin with spaces and new lines. */
+__noinline int client_statement_at(__u32 at)
+{
+    const struct client_text *t = client_text_get();
+    char space = 0;
+    for (int i = 0; t && i < SPACES_MAX; i++) {
+        if (bpf_probe_read_user(&space, 1, (const void *)(t->at + at)) < 0 ||
+            (space != ' ' && (space < '\t' || space > '\r')))
+            break;
+        at++;
+    }
+    return client_word_at(at);
+}
+
+/* Where the zero-terminated name that begins at `at` ends, and, in *ret_hash, a hash of it. 0: it is too long. */
+static __always_inline __u32 client_name_end(const struct client_text *t, __u32 at, __u64 *ret_hash)
+{
+    char name[STATEMENT_NAME];
+    __u64 hash = 0;
+    const long n = bpf_probe_read_user_str(name, sizeof(name), (const void *)(t->at + at));
+    if (n <= 0 || n >= STATEMENT_NAME)
+        return 0;
+    for (int i = 0; i < STATEMENT_NAME; i++) {
+        if (i >= n - 1)
+            break;
+        hash = hash_mix(hash, name[i]);
+    }
+    *ret_hash = hash_mix(hash, t->socket);
+    return at + n;
+}
+
+static __always_inline __u32 big_endian_at(const struct client_text *t, __u32 at)
+{
+    return (__u32)(__u8)t->bytes[at] << 24 | (__u32)(__u8)t->bytes[at + 1] << 16 | (__u32)(__u8)t->bytes[at + 2] << 8 |
+           (__u8)t->bytes[at + 3];
+}
+
+/* PostgreSQL: 'Q' has a statement; 'P' gives one a name, by which 'B' uses it. Each is followed by its length. */
+__noinline int client_postgresql(void)
+{
+    const struct client_text *t = client_text_get();
+    __u64 name = 0;
+    if (!t || t->size < 8)
+        return CALL_NOT_KNOWN;
+    const char type = t->bytes[0];
+    const __u32 end = 1 + big_endian_at(t, 1);
+    if (end < 6 || end > 1 << 24)
+        return CALL_NOT_KNOWN;
+    if (type == 'Q')
+        return end >= t->size ? client_call(CLIENT_POSTGRESQL, client_statement_at(5)) : CALL_NOT_KNOWN;
+    if ((type != 'P' && type != 'B') || (type == 'B' && t->bytes[5])) /* of a named portal */
+        return CALL_NOT_KNOWN;
+    __u8 next = 0; /* the next message's type */
+    if (end < t->size &&
+        (bpf_probe_read_user(&next, 1, (const void *)(t->at + end)) < 0 ||
+         (next != 'B' && next != 'D' && next != 'E' && next != 'S' && next != 'H' && next != 'P' && next != 'C')))
+        return CALL_NOT_KNOWN;
+    const __u32 after = client_name_end(t, type == 'P' ? 5 : 6, &name);
+    if (!after)
+        return client_call(CLIENT_POSTGRESQL, CLIENT_PREPARED);
+    if (type == 'B') {
+        const __u8 *word = bpf_map_lookup_elem(&client_statements, &name);
+        return client_call(CLIENT_POSTGRESQL, word ? *word : CLIENT_PREPARED);
+    }
+    const __u8 word = client_statement_at(after);
+    bpf_map_update_elem(&client_statements, &name, &word, BPF_ANY);
+    return client_call(CLIENT_POSTGRESQL, word);
+}
+
+#define MYSQL_QUERY   0x03
+#define MYSQL_PREPARE 0x16
+#define MYSQL_EXECUTE 0x17
+
+/* MySQL: three bytes of length, a sequence number, which is 0, and the command. */
+__noinline int client_mysql(void)
+{
+    const struct client_text *t = client_text_get();
+    if (!t || t->size < 8)
+        return CALL_NOT_KNOWN;
+    const __u32 length = (__u8)t->bytes[0] | (__u32)(__u8)t->bytes[1] << 8 | (__u32)(__u8)t->bytes[2] << 16;
+    const __u8 command = t->bytes[4];
+    if (t->bytes[3] || length + 4 < t->size)
+        return CALL_NOT_KNOWN;
+    if (command == MYSQL_EXECUTE)
+        return client_call(CLIENT_MYSQL, CLIENT_PREPARED);
+    if (command != MYSQL_QUERY && command != MYSQL_PREPARE)
+        return CALL_NOT_KNOWN;
+    const bool has_attributes = t->bytes[5] == 0 && t->bytes[6] == 1; /* their number, none, of one set */
+    return client_call(CLIENT_MYSQL, client_statement_at(command == MYSQL_QUERY && has_attributes ? 7 : 5));
+}
+
+/* Redis: "*2\r\n$3\r\nGET\r\n...". Of several commands in one send, the first. */
+__noinline int client_redis(void)
+{
+    const struct client_text *t = client_text_get();
+    __u32 lines = 0;
+    if (!t || t->size < 12)
+        return CALL_NOT_KNOWN;
+    for (__u32 i = 1; i < 16; i++) {
+        const char c = t->bytes[i];
+        if (c == '\n' && ++lines == 2)
+            return client_call(CLIENT_REDIS, client_word_at(i + 1));
+        if (c != '\n' && c != '\r' && c != '$' && (c < '0' || c > '9'))
+            return CALL_NOT_KNOWN;
+    }
+    return CALL_NOT_KNOWN;
+}
+
+/* HTTP/1: a method that is followed by a path or an address. */
+__noinline int client_http(void)
+{
+    const struct client_text *t = client_text_get();
+    if (!t || t->size < 16)
+        return CALL_NOT_KNOWN;
+    for (__u32 i = 3; i < 8; i++)
+        if (t->bytes[i] == ' ') {
+            const int word = t->bytes[i + 1] == '/' || t->bytes[i + 1] == 'h' ? client_word_at(0) : CLIENT_OTHER;
+            return word == CLIENT_OTHER ? CALL_NOT_KNOWN : client_call(CLIENT_HTTP, word);
+        }
+    return CALL_NOT_KNOWN;
+}
+
+/* The call (client_call) that the send of `bytes` on this socket carries, in the thread that sends; CALL_NOT_KNOWN. */
+__noinline int client_call_of(__u64 socket, __u32 bytes)
+{
+    struct client_text *t = client_text_get();
+    struct request_syscall call;
+    if (!t)
+        return CALL_NOT_KNOWN;
+    syscall_current(&call);
+    t->at = (__u64)syscall_buffer(&call, &t->size);
+    t->size = bytes < t->size ? bytes : t->size;
+    t->socket = socket;
+    const __u64 n = at_most(t->size, TEXT_BYTES);
+    if (!t->at || n < 6 || bpf_probe_read_user(t->bytes, n, (const void *)t->at) < 0)
+        return CALL_NOT_KNOWN;
+    switch (t->bytes[0]) {
+    case 'Q':
+    case 'B':
+        return client_postgresql();
+    case '*':
+        return client_redis();
+    case 'P': { /* POST, PUT or PATCH, whose next bytes would be a huge length */
+        const int found = client_postgresql();
+        return found == CALL_NOT_KNOWN ? client_http() : found;
+    }
+    case 'G':
+    case 'H':
+    case 'D':
+    case 'O': {
+        const int found = client_http();
+        return found == CALL_NOT_KNOWN ? client_mysql() : found;
+    }
+    default:
+        return client_mysql();
+    }
+}
+
+/* Of a send of `bytes` on this socket by the current thread. A server's own replies are no calls; where that cannot be
+ * told, as between processes of one node, they are not of these protocols. */
+static __always_inline int client_call_sent(struct sock *sk, __s32 bytes)
+{
+    const __u32 pid = bpf_get_current_pid_tgid() >> 32;
+    if (bytes <= 0 || !is_server(pid) || is_accepted(sk))
+        return CALL_NOT_KNOWN;
+    return client_call_of(socket_name(sk), bytes);
+}
