@@ -8,10 +8,10 @@
 #include "probes/common/vmlinux.h"
 
 #include "probes/common/run_timer.bpf.h"
+#include "probes/request/client_calls.bpf.h"
 #include "probes/request/request_arrivals.bpf.h"
 #include "probes/request/request_receive.bpf.h"
 #include "probes/request/request_recorder.bpf.h"
-#include "probes/request/request_send.bpf.h"
 #include "probes/request/tls_calls.bpf.h"
 
 #define MSG_PEEK      2
@@ -31,7 +31,8 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
         return 0;
     connection_expect(sk);
     struct request_connection *c = connection_of(sk);
-    __u64 arrival_ns = asleep ? 0 : arrival_of_read(sk, bytes), now = record_socket(sk, RECORDER_RECEIVE, bytes, c);
+    __u64 arrival_ns = asleep ? 0 : arrival_of_read(sk, bytes),
+          now = record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
     if (bytes == 0)
         return 0;
     if (sk->sk_type != SOCK_STREAM)
@@ -72,7 +73,7 @@ int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 {
     connection_expect(sk);
     struct request_connection *c = connection_of(sk);
-    __u64 now = bytes > 0 ? record_socket(sk, RECORDER_SEND, bytes, c) : 0;
+    __u64 now = bytes > 0 ? record_send(sk, bytes, c) : 0;
     if (sk->sk_type != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -89,7 +90,7 @@ static __always_inline int inet_received(struct socket *socket, int flags, int b
     if (bytes < 0 || flags & MSG_PEEK)
         return 0;
     struct request_connection *c = connection_of(sk);
-    __u64 now = record_socket(sk, RECORDER_RECEIVE, bytes, c);
+    __u64 now = record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
     if (bytes == 0)
         return 0;
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
@@ -118,7 +119,7 @@ static __always_inline int inet_sent(struct socket *socket, int bytes)
 {
     struct sock *sk = BPF_CORE_READ(socket, sk);
     struct request_connection *c = connection_of(sk);
-    __u64 now = bytes > 0 ? record_socket(sk, RECORDER_SEND, bytes, c) : 0;
+    __u64 now = bytes > 0 ? record_send(sk, bytes, c) : 0;
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -160,7 +161,9 @@ static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes, 
     struct socket *socket = BPF_CORE_READ(file, private_data);
     struct sock *sk = BPF_CORE_READ(socket, sk);
     if (sk && bytes > 0)
-        *ret_now = record_socket(sk, kind, bytes, connection_of(sk));
+        *ret_now = kind == RECORDER_SEND
+                       ? record_send(sk, bytes, connection_of(sk))
+                       : record_socket(sk, RECORDER_RECEIVE, bytes, connection_of(sk), RECORDER_NO_SYSCALL);
     return sk && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM ? sk : NULL;
 }
 
@@ -243,7 +246,7 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     if (!has_socket_cookies) /* its address, as a number */
         bpf_probe_read_kernel(&sk, sizeof(sk), &key);
     if (after == TCP_SYN_SENT) {
-        record_socket(sk, RECORDER_SEND, 0, false);
+        record_socket(sk, RECORDER_SEND, 0, false, RECORDER_NO_SYSCALL);
         return 0;
     }
     if (after != TCP_FIN_WAIT1 && after != TCP_LAST_ACK && after != TCP_CLOSE)

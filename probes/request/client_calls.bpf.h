@@ -1,17 +1,17 @@
 /* What a server asks other services for while it serves requests: the statement, command or method at the beginning of
  * what it sends, by its protocol's own messages. Only in processes that serve requests, so that no other program pays
- * for it. Over TLS it is not seen. Part of request.bpf.c. */
+ * for it. Over TLS, where the system call is inside of the library's write. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/hash.h"
 #include "probes/recorder/client_call.h"
-#include "probes/request/request_calls.bpf.h"
+#include "probes/request/request_recorder.bpf.h"
+#include "probes/request/request_send.bpf.h"
 
 #define STATEMENTS_MAX 1024
 #define STATEMENT_NAME 48 /* a prepared statement with a longer name is not known */
 #define TEXT_BYTES     64
 #define SPACES_MAX     32 /* before a statement */
-#define CALL_NOT_KNOWN (-1)
 
 /* The word of a prepared statement, by its connection and its name. */
 struct {
@@ -113,20 +113,20 @@ __noinline int client_postgresql(void)
     const struct client_text *t = client_text_get();
     __u64 name = 0;
     if (!t || t->size < 8)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     const char type = t->bytes[0];
     const __u32 end = 1 + big_endian_at(t, 1);
     if (end < 6 || end > 1 << 24)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     if (type == 'Q')
-        return end >= t->size ? client_call(CLIENT_POSTGRESQL, client_statement_at(5)) : CALL_NOT_KNOWN;
+        return end >= t->size ? client_call(CLIENT_POSTGRESQL, client_statement_at(5)) : RECORDER_NO_SYSCALL;
     if ((type != 'P' && type != 'B') || (type == 'B' && t->bytes[5])) /* of a named portal */
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     __u8 next = 0; /* the next message's type */
     if (end < t->size &&
         (bpf_probe_read_user(&next, 1, (const void *)(t->at + end)) < 0 ||
          (next != 'B' && next != 'D' && next != 'E' && next != 'S' && next != 'H' && next != 'P' && next != 'C')))
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     const __u32 after = client_name_end(t, type == 'P' ? 5 : 6, &name);
     if (!after)
         return client_call(CLIENT_POSTGRESQL, CLIENT_PREPARED);
@@ -148,15 +148,15 @@ __noinline int client_mysql(void)
 {
     const struct client_text *t = client_text_get();
     if (!t || t->size < 8)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     const __u32 length = (__u8)t->bytes[0] | (__u32)(__u8)t->bytes[1] << 8 | (__u32)(__u8)t->bytes[2] << 16;
     const __u8 command = t->bytes[4];
     if (t->bytes[3] || length + 4 < t->size)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     if (command == MYSQL_EXECUTE)
         return client_call(CLIENT_MYSQL, CLIENT_PREPARED);
     if (command != MYSQL_QUERY && command != MYSQL_PREPARE)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     const bool has_attributes = t->bytes[5] == 0 && t->bytes[6] == 1; /* their number, none, of one set */
     return client_call(CLIENT_MYSQL, client_statement_at(command == MYSQL_QUERY && has_attributes ? 7 : 5));
 }
@@ -167,15 +167,15 @@ __noinline int client_redis(void)
     const struct client_text *t = client_text_get();
     __u32 lines = 0;
     if (!t || t->size < 12)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     for (__u32 i = 1; i < 16; i++) {
         const char c = t->bytes[i];
         if (c == '\n' && ++lines == 2)
             return client_call(CLIENT_REDIS, client_word_at(i + 1));
         if (c != '\n' && c != '\r' && c != '$' && (c < '0' || c > '9'))
-            return CALL_NOT_KNOWN;
+            return RECORDER_NO_SYSCALL;
     }
-    return CALL_NOT_KNOWN;
+    return RECORDER_NO_SYSCALL;
 }
 
 /* HTTP/1: a method that is followed by a path or an address. */
@@ -183,29 +183,42 @@ __noinline int client_http(void)
 {
     const struct client_text *t = client_text_get();
     if (!t || t->size < 16)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     for (__u32 i = 3; i < 8; i++)
         if (t->bytes[i] == ' ') {
             const int word = t->bytes[i + 1] == '/' || t->bytes[i + 1] == 'h' ? client_word_at(0) : CLIENT_OTHER;
-            return word == CLIENT_OTHER ? CALL_NOT_KNOWN : client_call(CLIENT_HTTP, word);
+            return word == CLIENT_OTHER ? RECORDER_NO_SYSCALL : client_call(CLIENT_HTTP, word);
         }
-    return CALL_NOT_KNOWN;
+    return RECORDER_NO_SYSCALL;
 }
 
-/* The call (client_call) that the send of `bytes` on this socket carries, in the thread that sends; CALL_NOT_KNOWN. */
-__noinline int client_call_of(__u64 socket, __u32 bytes)
+/* What the current thread sends `bytes` of: the text of a TLS call that it is in, or else the system call's. */
+static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
 {
-    struct client_text *t = client_text_get();
+    const __u64 id = bpf_get_current_pid_tgid();
     struct request_syscall call;
-    if (!t)
-        return CALL_NOT_KNOWN;
     syscall_current(&call);
     t->at = (__u64)syscall_buffer(&call, &t->size);
     t->size = bytes < t->size ? bytes : t->size;
+    if (!reads_tls || !tls_is_process(id >> 32) || !(tls_object_of_send(t->at, t->size) & TLS_OBJECT_NESTED))
+        return;
+    const struct tls_call *written = tls_call_of_syscall(id);
+    t->at = written ? written->text : 0;
+    t->size = written ? at_most(written->size, 0x7fffffff) : 0;
+}
+
+/* The call (client_call) that the send of `bytes` on this socket carries, in the thread that sends;
+ * RECORDER_NO_SYSCALL: not known. */
+__noinline int client_call_of(__u64 socket, __u32 bytes)
+{
+    struct client_text *t = client_text_get();
+    if (!t)
+        return RECORDER_NO_SYSCALL;
+    client_text_set(t, bytes);
     t->socket = socket;
     const __u64 n = at_most(t->size, TEXT_BYTES);
     if (!t->at || n < 6 || bpf_probe_read_user(t->bytes, n, (const void *)t->at) < 0)
-        return CALL_NOT_KNOWN;
+        return RECORDER_NO_SYSCALL;
     switch (t->bytes[0]) {
     case 'Q':
     case 'B':
@@ -214,26 +227,31 @@ __noinline int client_call_of(__u64 socket, __u32 bytes)
         return client_redis();
     case 'P': { /* POST, PUT or PATCH, whose next bytes would be a huge length */
         const int found = client_postgresql();
-        return found == CALL_NOT_KNOWN ? client_http() : found;
+        return found == RECORDER_NO_SYSCALL ? client_http() : found;
     }
     case 'G':
     case 'H':
     case 'D':
     case 'O': {
         const int found = client_http();
-        return found == CALL_NOT_KNOWN ? client_mysql() : found;
+        return found == RECORDER_NO_SYSCALL ? client_mysql() : found;
     }
     default:
         return client_mysql();
     }
 }
 
-/* Of a send of `bytes` on this socket by the current thread. A server's own replies are no calls; where that cannot be
- * told, as between processes of one node, they are not of these protocols. */
-static __always_inline int client_call_sent(struct sock *sk, __s32 bytes)
+/* Of a send of `bytes` by the current thread; `is_served`: requests come in on this socket. A server's own replies are
+ * no calls; where that cannot be told, as between processes of one node, they are not of these protocols. */
+static __always_inline int client_call_sent(struct sock *sk, __s32 bytes, bool is_served)
 {
     const __u32 pid = bpf_get_current_pid_tgid() >> 32;
-    if (bytes <= 0 || !is_server(pid) || is_accepted(sk))
-        return CALL_NOT_KNOWN;
+    if (!has_recorder || asleep || is_served || bytes <= 0 || !is_server(pid) || is_accepted(sk))
+        return RECORDER_NO_SYSCALL;
     return client_call_of(socket_name(sk), bytes);
+}
+
+static __always_inline __u64 record_send(struct sock *sk, __s32 bytes, bool is_served)
+{
+    return record_socket(sk, RECORDER_SEND, bytes, is_served, client_call_sent(sk, bytes, is_served));
 }

@@ -68,7 +68,9 @@ static __always_inline enum beginning find_beginning(struct sock *sk, const stru
 {
     __u64 head;
     __u32 known = read_head(text, &head);
-    if (known && match_method(head, known) != METHOD_NONE)
+    const int match = known ? match_method(head, known) : METHOD_NONE;
+    /* PostgreSQL answers a client that asks for TLS with "S", which could begin SEARCH. */
+    if (match == METHOD_WHOLE || (match == METHOD_PART && is_accepted(sk)))
         return BEGINS_HTTP1;
     if (http2_can_begin(head, known, text->at, text->size, bytes) && is_accepted(sk))
         return head == HTTP2_PREFACE ? BEGINS_HTTP2 : IS_HTTP2;

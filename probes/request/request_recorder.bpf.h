@@ -6,7 +6,6 @@
 #include "probes/recorder/recorder_context.bpf.h"
 #include "probes/recorder/recorder_program.bpf.h"
 #include "probes/recorder/recorder_socket.bpf.h"
-#include "probes/request/client_calls.bpf.h"
 #include "probes/request/request_state.bpf.h"
 
 #define IPPROTO_TCP 6
@@ -59,10 +58,9 @@ static __always_inline void set_socket_by_name(struct recorder_record *r, struct
     }
 }
 
-/* `kind`: RECORDER_SEND or RECORDER_RECEIVE; `is_served`: a request came in on it; `call`: what a send
- * asks for. Returns the time; 0: nothing is
- * recorded. A function, so that its record is not on the stack while other functions run: 512 bytes are all that they
- * and their callers have. */
+/* `kind`: RECORDER_SEND or RECORDER_RECEIVE; `is_served`: a request came in on it; `call`: what a send asks for, else
+ * RECORDER_NO_SYSCALL. Returns the time; 0: nothing is recorded. A function, so that its record is not on the stack
+ * while other functions run: 512 bytes are all that they and their callers have. */
 static __noinline __u64 record_operation(struct sock *sk, __u8 kind, __s32 bytes, bool is_served, int call)
 {
     if (!has_recorder || bytes < 0 || asleep)
@@ -91,10 +89,8 @@ static __noinline __u64 record_operation(struct sock *sk, __u8 kind, __s32 bytes
 
 /* The same, with the task that the current thread runs. Inlined, so that reading the task is not called by the function
  * that has the record. */
-static __always_inline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, bool is_served)
+static __always_inline __u64 record_socket(struct sock *sk, __u8 kind, __s32 bytes, bool is_served, int call)
 {
-    const bool can_ask = has_recorder && kind == RECORDER_SEND && !is_served && !asleep;
-    const int call = can_ask ? client_call_sent(sk, bytes) : CALL_NOT_KNOWN;
     const __u64 now = record_operation(sk, kind, bytes, is_served, call);
     if (has_tasks && now)
         record_program(now, RECORDER_AT_SOCKET, 0);

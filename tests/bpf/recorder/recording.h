@@ -46,6 +46,7 @@ void test_peeking_is_no_receive(void **state);
 void test_tcp_sequence_numbers(void **state);
 void test_calls_of_a_server(void **state);
 void test_other_sends_are_no_calls(void **state);
+void test_answer_of_one_letter_is_no_request(void **state);
 void test_connect_and_close(void **state);
 void test_retransmissions(void **state);
 void test_peers(void **state);

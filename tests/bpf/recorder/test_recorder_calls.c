@@ -179,3 +179,30 @@ void test_other_sends_are_no_calls(void **state)
     close(ends[1]);
     recording_end(&r);
 }
+
+/* "S" is how PostgreSQL says that it speaks TLS, and how SEARCH begins. */
+void test_answer_of_one_letter_is_no_request(void **state)
+{
+    struct recording r;
+    char letter;
+    int ends[2], status;
+    size_t at = 0, sends = 0;
+    const struct recorder_record *record;
+    (void)state;
+    begin_or_skip(&r);
+    connect_pair(ends);
+    assert_int_equal(send(ends[1], "S", 1, 0), 1);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(recv(ends[0], &letter, 1, 0) != 1 || send(ends[0], "more", 4, 0) != 4);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    struct flight_window w = recording_window(&r);
+    for (; (record = recording_next(&w, &at, RECORDER_SEND, (uint32_t)child)); sends++)
+        assert_int_equal(record->flags, RECORDER_TCP);
+    flight_recorder_window_free(&w);
+    assert_int_equal(sends, 1);
+    close(ends[0]);
+    close(ends[1]);
+    recording_end(&r);
+}
