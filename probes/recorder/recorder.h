@@ -50,6 +50,9 @@ enum recorder_kind {
     RECORDER_INTERRUPT = 11, /* on a CPU, an interrupt or softirq that ran for long ends. tid: the thread that it
                                 interrupted (0: the CPU was idle); object: what ran, as interrupts.h numbers it (low
                                 half), the CPU (high half); value: how long, in ns */
+    RECORDER_RECLAIM = 12,   /* thread `tid` has reclaimed or compacted memory: flags: enum reclaim_kind (reclaim.h);
+                                object: ID of its cgroup; value: for how long, in ns, most of it just before, and all of
+                                it within RECLAIM_SPREAD times that */
 
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`

@@ -20,6 +20,9 @@ static const struct {
     {"interrupts.long",
      "NET_RX, NET_TX: spread packets over more CPUs (`ethtool -L`, RPS), and look at firewall rules and BPF programs on "
      "their way; others: a driver or a module of the kernel; docs/signals/interrupts.md."},
+    {"reclaim.long",
+     "of a cgroup: raise its limit, or look at what grew in it; of the node: give services limits (memory.high), or the "
+     "node less work; docs/signals/reclaim.md."},
 };
 
 const char *node_event_advice(const char *name)

@@ -1,0 +1,373 @@
+/* Reclaim and compaction against the kernel's own counters. A child reads a file that is larger than the limit of its
+ * cgroup, so that it frees a page for nearly each that it reads. */
+#include "../cgroups.h"
+#include "../watch.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "sources/reclaim/reclaim.h"
+#include "sources/sampling/cgroup_memory.h"
+#include "sources/tables/flight_recorder.h"
+
+#include "probes/reclaim.h"
+#include "probes/recorder/recorder.h"
+
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <linux/magic.h>
+
+#define FILE_PAGES  16384
+#define LIMIT_BYTES (16u << 20)
+#define SLACK_PAGES 256 /* of slabs, and of the program itself */
+
+static const struct reclaim_options options = {.enabled = true, .threshold_ns = 200000};
+
+static char cgroup_path[256], file_path[64], label[64];
+static uint64_t test_cgroup;
+static bool is_v2;
+
+/* ---- the cgroup and its file ---- */
+
+static bool write_text(const char *directory, const char *name, const char *text)
+{
+    char path[320];
+    snprintf(path, sizeof(path), "%s%s%s", directory, name[0] ? "/" : "", name);
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    const bool is_written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return is_written;
+}
+
+static uint64_t read_number(const char *directory, const char *name, const char *key)
+{
+    _cleanup_buf_ struct buf text = {0};
+    char path[320];
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    assert_int_equal(buf_read_file(&text, path, 1u << 20), 0);
+    const size_t bytes = strlen(key);
+    for (const char *line = text.data; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        if (strncmp(line, key, bytes) == 0 && (!bytes || line[bytes] == ' '))
+            return strtoull(line + bytes, NULL, 10);
+    fail_msg("%s has no %s", path, key);
+    return 0;
+}
+
+static bool make_limited_cgroup(void)
+{
+    char limit[32];
+    snprintf(limit, sizeof(limit), "%u", LIMIT_BYTES);
+    snprintf(label, sizeof(label), "/sonde-reclaim-%d", getpid());
+    snprintf(cgroup_path, sizeof(cgroup_path), "/sys/fs/cgroup/memory%s", label);
+    if (access("/sys/fs/cgroup/memory", F_OK) == 0) {
+        test_cgroup = cgroup_make(cgroup_path);
+        return test_cgroup && write_text(cgroup_path, "memory.limit_in_bytes", limit);
+    }
+    is_v2 = true;
+    snprintf(cgroup_path, sizeof(cgroup_path), "/sys/fs/cgroup%s", label);
+    (void)write_text("/sys/fs/cgroup", "cgroup.subtree_control", "+memory");
+    test_cgroup = cgroup_make(cgroup_path);
+    return test_cgroup && write_text(cgroup_path, "memory.max", limit);
+}
+
+/* In the page cache of a real file system: tmpfs keeps its pages. */
+static bool make_file(void)
+{
+    struct statfs status;
+    snprintf(file_path, sizeof(file_path), "/var/tmp/sonde-reclaim-%d", getpid());
+    const int fd = open(file_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const bool is_usable = fd >= 0 && fstatfs(fd, &status) == 0 && status.f_type != TMPFS_MAGIC &&
+                           status.f_type != RAMFS_MAGIC && ftruncate(fd, (off_t)FILE_PAGES * getpagesize()) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_usable;
+}
+
+static int make_all(void **state)
+{
+    (void)state;
+    if (!make_limited_cgroup())
+        cgroup_path[0] = '\0';
+    if (!make_file()) {
+        unlink(file_path);
+        file_path[0] = '\0';
+    }
+    return 0;
+}
+
+static int remove_all(void **state)
+{
+    (void)state;
+    if (file_path[0])
+        unlink(file_path);
+    if (cgroup_path[0])
+        cgroup_remove(cgroup_path);
+    return 0;
+}
+
+static bool is_possible(void)
+{
+    if (!cgroup_path[0] || !file_path[0])
+        print_message("skipped: no memory controller, or no file system with a page cache here\n");
+    return cgroup_path[0] && file_path[0];
+}
+
+static void read_whole_file(void)
+{
+    static char buffer[65536];
+    const int fd = open(file_path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && read(fd, buffer, sizeof(buffer)) > 0)
+        ;
+    close(fd);
+}
+
+/* ---- metrics ---- */
+
+/* The value of the point with these labels; -1: there is none. */
+static double value_of(const struct watch *w, const char *name, const char *cgroup, const char *kind)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    double found = -1;
+    assert_int_equal(metric_set_new(&set), 0);
+    w->source->metrics(w->self, set);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        const struct metric_family f = metric_set_family(set, i);
+        for (size_t p = 0; strcmp(f.name, name) == 0 && p < f.point_count; p++) {
+            const struct metric_point *point = &f.points[p];
+            size_t same = 0;
+            for (size_t l = 0; l < point->label_count; l++)
+                same += strcmp(point->labels[l].value, cgroup) == 0 || strcmp(point->labels[l].value, kind) == 0;
+            if (same == point->label_count)
+                found = point->value;
+        }
+    }
+    return found;
+}
+
+/* Of all cgroups. */
+static double sum_of(const struct watch *w, const char *name, const char *kind)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    double sum = 0;
+    assert_int_equal(metric_set_new(&set), 0);
+    w->source->metrics(w->self, set);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        const struct metric_family f = metric_set_family(set, i);
+        for (size_t p = 0; strcmp(f.name, name) == 0 && p < f.point_count; p++)
+            sum += strcmp(f.points[p].labels[1].value, kind) == 0 ? f.points[p].value : 0;
+    }
+    return sum;
+}
+
+/* ---- tests ---- */
+
+struct seen {
+    uint64_t longest_ns, ns;
+};
+
+static bool is_of_cgroup(const struct record_header *header, void *context)
+{
+    const struct reclaim_record *r = (const struct reclaim_record *)header;
+    struct seen *seen = context;
+    if (header->kind != RECORD_RECLAIM || r->cgroup_id != test_cgroup)
+        return false;
+    assert_int_equal(r->kind, RECLAIM_LIMIT);
+    assert_true(r->ns >= options.threshold_ns);
+    assert_true(r->interval_ns >= r->ns);
+    assert_true(r->interval_ns <= seen->longest_ns);
+    seen->ns += r->ns;
+    return true;
+}
+
+/* The sum of the flight recorder's. */
+static uint64_t recorded_ns(struct flight_recorder *fr, uint64_t since_ns)
+{
+    struct flight_window window;
+    uint64_t sum = 0;
+    assert_int_equal(flight_recorder_window(fr, since_ns, UINT64_MAX, SIZE_MAX, &window), 0);
+    for (size_t i = 0; i < window.count; i++) {
+        const struct recorder_record *r = &window.records[i];
+        if (r->kind != RECORDER_RECLAIM || r->object != test_cgroup)
+            continue;
+        assert_int_equal(r->flags, RECLAIM_LIMIT);
+        assert_true(r->value >= RECLAIM_RECORDER_NS);
+        sum += r->value;
+    }
+    flight_recorder_window_free(&window);
+    return sum;
+}
+
+/* Pages that are read again after they were freed are freed twice. */
+static uint64_t refaults(void)
+{
+    return read_number(cgroup_path, "memory.stat", is_v2 ? "workingset_refault_file" : "total_workingset_refault_file");
+}
+
+static void test_reclaim_at_a_limit_is_that_of_the_kernel(void **state)
+{
+    struct watch_options watched = watch_defaults;
+    (void)state;
+    if (!is_possible())
+        return;
+    watched.settings = &options;
+    struct watch w = watch_begin(&source_reclaim, &watched);
+    const uint64_t start_ns = clock_monotonic_ns();
+    cgroup_run(cgroup_path, read_whole_file);
+    const double elapsed = (double)(clock_monotonic_ns() - start_ns) / 1e9,
+                 freed = value_of(&w, "sonde_reclaim_freed_bytes", label, "limit") / getpagesize(),
+                 runs = value_of(&w, "sonde_reclaim_runs", label, "limit"),
+                 seconds = value_of(&w, "sonde_reclaim_seconds", label, "limit"), again = (double)refaults();
+    const double cached =
+        (double)read_number(cgroup_path, "memory.stat", is_v2 ? "file" : "total_cache") / getpagesize();
+    print_message("%.0f runs freed %.0f pages in %.4f s of %.4f s; %.0f read again, %.0f stay\n", runs, freed, seconds,
+                  elapsed, again, cached);
+    assert_true(freed >= FILE_PAGES + again - cached - SLACK_PAGES);
+    assert_true(freed <= FILE_PAGES + again - cached + SLACK_PAGES);
+    assert_true(seconds > 0);
+    assert_true(seconds <= elapsed);
+    if (is_v2) {
+        assert_true(freed == (double)read_number(cgroup_path, "memory.stat", "pgsteal_direct"));
+        assert_true(runs == (double)read_number(cgroup_path, "memory.events", "max"));
+    } else {
+        assert_true(runs > 0);
+        assert_true(runs <= (double)read_number(cgroup_path, "memory.failcnt", ""));
+    }
+
+    /* What the kernel counts itself. */
+    assert_true(value_of(&w, "sonde_reclaim_page_faults", label, "") ==
+                (double)read_number(cgroup_path, "memory.stat", is_v2 ? "pgfault" : "total_pgfault"));
+    assert_true(value_of(&w, "sonde_reclaim_refaults", label, "file") == again);
+    watch_end(&w);
+}
+
+static void fill_and_empty_cgroup(void)
+{
+    read_whole_file();
+    (void)write_text(cgroup_path, is_v2 ? "memory.high" : "memory.force_empty", is_v2 ? "1M" : "0");
+}
+
+static void test_a_long_reclaim_has_a_record(void **state)
+{
+    static const struct task_filter everything;
+    const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * 16384 * sizeof(struct recorder_record);
+    const struct shared_tables_options wanted = {.filter = &everything, .recorder_bytes = bytes};
+    struct watch_options watched = watch_defaults;
+    (void)state;
+    if (!is_possible())
+        return;
+    assert_int_equal(shared_tables_new(&wanted, &watched.tables), 0);
+    flight_recorder_enable(shared_tables_recorder(watched.tables), true);
+    watched.settings = &options;
+    struct watch w = watch_begin(&source_reclaim, &watched);
+    const uint64_t start_ns = clock_monotonic_ns();
+    cgroup_run(cgroup_path, fill_and_empty_cgroup);
+    struct seen seen = {.longest_ns = clock_monotonic_ns() - start_ns};
+    watch_until(&w, 1, is_of_cgroup, &seen);
+    const double seconds = value_of(&w, "sonde_reclaim_seconds", label, "limit"),
+                 recorded = (double)recorded_ns(shared_tables_recorder(watched.tables), start_ns) / 1e9;
+    assert_true(recorded > 0);
+    assert_true(recorded <= seconds);
+    assert_true((double)seen.ns / 1e9 <= seconds);
+    watch_end(&w);
+    shared_tables_free(watched.tables);
+}
+
+/* A write to compact_memory compacts each zone, in the writer. */
+static void test_compaction_is_counted_for_its_thread(void **state)
+{
+    struct watch_options watched = watch_defaults;
+    (void)state;
+    if (access("/proc/sys/vm/compact_memory", W_OK) < 0) {
+        print_message("skipped: this kernel does not compact memory on demand\n");
+        return;
+    }
+    watched.settings = &options;
+    struct watch w = watch_begin(&source_reclaim, &watched);
+    const double before = sum_of(&w, "sonde_reclaim_runs", "compaction");
+    assert_true(write_text("/proc/sys/vm/compact_memory", "", "1"));
+    assert_true(sum_of(&w, "sonde_reclaim_runs", "compaction") > before);
+    assert_true(sum_of(&w, "sonde_reclaim_seconds", "compaction") > 0);
+    watch_end(&w);
+}
+
+/* Since Linux 6.17, a write reclaims from a node of NUMA, in the writer. */
+static void test_reclaim_of_a_node_is_that_of_the_kernel(void **state)
+{
+    static const char node[] = "/sys/devices/system/node/node0";
+    struct watch_options watched = watch_defaults;
+    char path[96];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/reclaim", node);
+    if (!is_possible() || access(path, W_OK) < 0) {
+        print_message("skipped: this kernel does not reclaim from a node on demand\n");
+        return;
+    }
+    read_whole_file();
+    watched.settings = &options;
+    struct watch w = watch_begin(&source_reclaim, &watched);
+    const uint64_t before = read_number("/proc", "vmstat", "pgsteal_proactive");
+    (void)write_text(node, "reclaim", "4M"); /* -EAGAIN: it frees less */
+    const double freed = sum_of(&w, "sonde_reclaim_freed_bytes", "node") / getpagesize();
+    const double stolen = (double)(read_number("/proc", "vmstat", "pgsteal_proactive") - before);
+    print_message("freed %.0f pages, the kernel counts %.0f\n", freed, stolen);
+    assert_true(freed > 0);
+    assert_true(freed >= stolen); /* it counts pages of slabs, too */
+    watch_end(&w);
+}
+
+/* The text names the lowest limit, also that of a cgroup around it. */
+static void test_a_cgroup_is_named_with_its_limit(void **state)
+{
+    char limit[CGROUP_MEMORY_LIMIT_BYTES], below[320], path[128];
+    _cleanup_close_ int fd = cgroup_memory_open();
+    (void)state;
+    if (!is_possible())
+        return;
+    assert_true(fd >= 0);
+    snprintf(below, sizeof(below), "%s/below", cgroup_path);
+    snprintf(path, sizeof(path), "%s/below", label);
+    assert_true(cgroup_make(below));
+    const char *expected = is_v2 ? "memory.max 16.0 MiB" : "memory.limit_in_bytes 16.0 MiB";
+    assert_string_equal(cgroup_memory_limit(fd, label, limit), expected);
+    assert_string_equal(cgroup_memory_limit(fd, path, limit), expected);
+    assert_string_equal(cgroup_memory_limit(fd, "/", limit), "");
+    assert_string_equal(cgroup_memory_limit(fd, "/sonde-no-such-cgroup", limit), "");
+    cgroup_remove(below);
+}
+
+static void test_nothing_is_counted_before_the_start(void **state)
+{
+    struct watch_options watched = watch_defaults;
+    (void)state;
+    if (!is_possible())
+        return;
+    watched.settings = &options;
+    struct watch w = watch_begin(&source_reclaim, &watched);
+    assert_int_equal(w.source->stop(w.self), 0);
+    cgroup_run(cgroup_path, read_whole_file);
+    assert_true(value_of(&w, "sonde_reclaim_runs", label, "limit") == -1);
+    watch_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_nothing_is_counted_before_the_start, make_all, remove_all),
+        cmocka_unit_test_setup_teardown(test_reclaim_at_a_limit_is_that_of_the_kernel, make_all, remove_all),
+        cmocka_unit_test_setup_teardown(test_a_long_reclaim_has_a_record, make_all, remove_all),
+        cmocka_unit_test_setup_teardown(test_compaction_is_counted_for_its_thread, make_all, remove_all),
+        cmocka_unit_test_setup_teardown(test_reclaim_of_a_node_is_that_of_the_kernel, make_all, remove_all),
+        cmocka_unit_test_setup_teardown(test_a_cgroup_is_named_with_its_limit, make_all, remove_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
