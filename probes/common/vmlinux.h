@@ -182,6 +182,7 @@ struct task_struct {
     unsigned long sas_ss_sp;
     __u64 sas_ss_size;
     unsigned int in_iowait : 1;
+    unsigned int in_memstall : 1; /* CONFIG_PSI */
     int on_cpu; /* CONFIG_SMP */
     unsigned long nvcsw, nivcsw;
     char comm[16];

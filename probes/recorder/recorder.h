@@ -97,6 +97,7 @@ static inline __u32 recorder_creator(__u64 id)
 #define RECORDER_IO_WAIT         8  /* the kernel counts its sleep as waiting for I/O */
 #define RECORDER_STOPPED         16 /* by a signal, a debugger or a freezer */
 #define RECORDER_THROTTLED       32 /* its cgroup has used up its CPU quota */
+#define RECORDER_MEMSTALL        64 /* the kernel counts its sleep as a stall for memory (PSI) */
 
 /* Flags of RECORDER_WAKING and RECORDER_READY: the context. None: the current thread did it. */
 #define RECORDER_IN_SOFTIRQ    1

@@ -57,6 +57,11 @@ static __always_inline bool is_throttled(struct task_struct *task)
     return false;
 }
 
+static __always_inline bool is_stalled_for_memory(struct task_struct *task)
+{
+    return bpf_core_field_exists(task->in_memstall) && BPF_CORE_READ_BITFIELD(task, in_memstall);
+}
+
 static __always_inline __u32 state_of(struct task_struct *task)
 {
     if (bpf_core_field_exists(((struct task_struct___state_new *)0)->__state))
@@ -72,5 +77,6 @@ static __always_inline __u8 switch_flags(struct task_struct *task, bool preempte
         return RECORDER_PREEMPTED | (is_throttled(task) ? RECORDER_THROTTLED : 0);
     return (state & TASK_DEAD ? RECORDER_DEAD : 0) | (state & TASK_UNINTERRUPTIBLE ? RECORDER_UNINTERRUPTIBLE : 0) |
            (state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) ? RECORDER_STOPPED : 0) |
-           (BPF_CORE_READ_BITFIELD(task, in_iowait) ? RECORDER_IO_WAIT : 0);
+           (BPF_CORE_READ_BITFIELD(task, in_iowait) ? RECORDER_IO_WAIT : 0) |
+           (is_stalled_for_memory(task) ? RECORDER_MEMSTALL : 0);
 }

@@ -37,11 +37,19 @@ static bool is_interrupted(enum request_part_kind kind, const char *place)
            strstr(place, " ran ");
 }
 
+/* "in direct reclaim of the node's memory". */
+static bool is_short_of_memory(enum request_part_kind kind, const char *place)
+{
+    return kind == REQUEST_PART_OTHER && (strstr(place, "in direct reclaim of ") ||
+                                          strstr(place, "in compaction of ") || strstr(place, "above memory.high"));
+}
+
 static const char *activity(enum request_part_kind kind, const char *place)
 {
-    return has_holder(kind, place)       ? "waiting for a lock"
-           : is_interrupted(kind, place) ? "interrupted"
-                                         : activities[kind];
+    return has_holder(kind, place)           ? "waiting for a lock"
+           : is_interrupted(kind, place)     ? "interrupted"
+           : is_short_of_memory(kind, place) ? "short of memory"
+                                             : activities[kind];
 }
 
 /* Between the activity and its place: "waiting for a lock held by ...", "on a CPU, in main". */

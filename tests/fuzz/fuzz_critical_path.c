@@ -50,11 +50,12 @@ static uint64_t take_time(const uint8_t *data)
 
 static uint8_t kind_of(uint8_t byte)
 {
-    return byte & 16 ? (byte & 1   ? RECORDER_TASK
-                        : byte & 2 ? RECORDER_HELD
-                        : byte & 4 ? RECORDER_DISK
-                        : byte & 8 ? RECORDER_INTERRUPT
-                                   : RECORDER_FILE)
+    return byte & 16 ? (byte & 1    ? RECORDER_TASK
+                        : byte & 2  ? RECORDER_HELD
+                        : byte & 4  ? RECORDER_DISK
+                        : byte & 8  ? RECORDER_INTERRUPT
+                        : byte & 32 ? RECORDER_RECLAIM
+                                    : RECORDER_FILE)
                      : byte % 8;
 }
 

@@ -4,6 +4,7 @@
 #include "diagnose/flight/flight_index.h"
 #include "diagnose/path/path_disk.h"
 #include "diagnose/path/path_interrupts.h"
+#include "diagnose/path/path_reclaim.h"
 #include "diagnose/path/path_segments.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@ void path_evidence_clear(struct path_evidence *e)
     free(e->runners);
     free(e->disks);
     free(e->interrupts);
+    free(e->reclaims);
     *e = (struct path_evidence){0};
 }
 
@@ -142,6 +144,7 @@ int path_evidence_find(const struct flight_index *index, const struct path_segme
         else if (s->tid && !s->is_interrupt) /* its thread ran: other work, or the owner of a lock */
             path_interrupts_add(&interrupts, s, s->tid, s->start_ns, s->end_ns, &e);
     }
+    path_reclaim_find(index, path, &e);
     *ret = e;
     return 0;
 }

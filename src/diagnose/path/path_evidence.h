@@ -36,6 +36,8 @@ struct path_evidence {
     size_t disk_count;
     struct path_interrupt *interrupts; /* path_interrupts.h; by segment */
     size_t interrupt_count;
+    struct path_reclaim *reclaims; /* path_reclaim.h */
+    size_t reclaim_count;
 };
 
 /* Finds what there is for segments that are finished. Clear it with path_evidence_clear. -ENOMEM: it is empty. */

@@ -28,45 +28,30 @@ void path_interrupts_list(const struct flight_index *index, const struct path_se
 
 /* ---- time on a CPU ---- */
 
-/* Makes the part of segment `i` that `r` covers a segment of its own. Returns the number of segments that `i` became;
- * -ENOMEM. */
-static int cut_out(struct path_segments *path, size_t i, const struct recorder_record *r)
+static int take_record(struct path_segments *path, const struct recorder_record *r)
 {
-    const uint64_t from_ns = start_of(r);
-    int pieces = 1;
-    if (r->time_ns < path->items[i].end_ns) {
-        if (path_segments_split(path, i, r->time_ns) < 0)
+    for (size_t i = path_segments_since(path, start_of(r)); i < path->count && path->items[i].start_ns < r->time_ns;
+         i++) {
+        if (path->items[i].kind != REQUEST_PART_CPU || path->items[i].tid != r->tid)
+            continue;
+        if (path_segments_cut_out(path, &i, start_of(r), r->time_ns) < 0)
             return -ENOMEM;
-        pieces++;
+        struct path_segment *s = &path->items[i];
+        s->kind = REQUEST_PART_OTHER;
+        s->reason = "";
+        s->interrupt = r->object;
+        s->is_interrupt = true;
     }
-    if (from_ns > path->items[i].start_ns) {
-        if (path_segments_split(path, i, from_ns) < 0)
-            return -ENOMEM;
-        i++;
-        pieces++;
-    }
-    path->items[i].kind = REQUEST_PART_OTHER;
-    path->items[i].reason = "";
-    path->items[i].interrupt = r->object;
-    path->items[i].is_interrupt = true;
-    return pieces;
+    return 0;
 }
 
 int path_interrupts_take(const struct flight_index *index, struct path_segments *path)
 {
     struct path_interrupt_list list;
     path_interrupts_list(index, path, &list);
-    for (size_t k = 0; k < list.count; k++) {
-        const struct recorder_record *r = list.items[k];
-        int pieces = 1;
-        for (size_t i = path_segments_since(path, start_of(r)); i < path->count && path->items[i].start_ns < r->time_ns;
-             i += (size_t)pieces) {
-            const struct path_segment *s = &path->items[i];
-            pieces = s->kind == REQUEST_PART_CPU && s->tid == r->tid ? cut_out(path, i, r) : 1;
-            if (pieces < 0)
-                return pieces;
-        }
-    }
+    for (size_t k = 0; k < list.count; k++)
+        if (take_record(path, list.items[k]) < 0)
+            return -ENOMEM;
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "diagnose/path/path_disk.h"
 #include "diagnose/path/path_interrupts.h"
+#include "diagnose/path/path_reclaim.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -350,6 +351,7 @@ void path_notes_put(const struct path_segments *path, size_t first, size_t end, 
     else
         put_files(path, first, end, names, out);
     put_interrupts(path, first, end, names, out);
+    path_reclaim_put(path, first, end, names, out);
     if (kind == REQUEST_PART_DISK)
         path_disk_put(path, first, end, names, out);
     if (tid && (kind == REQUEST_PART_CPU || kind == REQUEST_PART_LOCK || is_ready(kind)))

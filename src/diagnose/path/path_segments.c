@@ -109,3 +109,15 @@ int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns)
     s->items[i].end_ns = s->items[i + 1].start_ns = at_ns;
     return 0;
 }
+
+int path_segments_cut_out(struct path_segments *s, size_t *i, uint64_t from_ns, uint64_t to_ns)
+{
+    if (to_ns < s->items[*i].end_ns && path_segments_split(s, *i, to_ns) < 0)
+        return -ENOMEM;
+    if (from_ns <= s->items[*i].start_ns)
+        return 0;
+    if (path_segments_split(s, *i, from_ns) < 0)
+        return -ENOMEM;
+    (*i)++;
+    return 0;
+}

@@ -33,6 +33,9 @@ struct path_segment {
     uint64_t retransmitted_ns; /* of the segment, until the last one of them */
     bool is_interrupt;         /* REQUEST_PART_OTHER: the thread was on its CPU, which ran `interrupt` */
     uint64_t interrupt;        /* RECORDER_INTERRUPT's object */
+    bool is_reclaim;           /* REQUEST_PART_OTHER: the thread reclaimed or compacted memory */
+    uint32_t reclaim_kind;     /* enum reclaim_kind */
+    uint64_t reclaim_cgroup;   /* its ID */
     const char *reason;        /* static string: why it is unattributed or inferred, or what the thread did; "" */
 };
 
@@ -57,4 +60,7 @@ int path_segments_finish(struct path_segments *s, const char *reason);
 size_t path_segments_since(const struct path_segments *s, uint64_t t_ns);
 /* Splits finished segment `i` in two at `at`, a time within it: the second one is `i` + 1. -ENOMEM: nothing changed. */
 int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns);
+/* Makes the part of finished segment `*i` within [from, to), which overlaps it, a segment of its own, and sets `*i` to
+ * it. -ENOMEM. */
+int path_segments_cut_out(struct path_segments *s, size_t *i, uint64_t from_ns, uint64_t to_ns);
 void path_segments_clear(struct path_segments *s);

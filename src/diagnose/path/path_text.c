@@ -7,6 +7,7 @@
 #include "diagnose/flight/client_calls.h"
 #include "diagnose/flight/syscalls.h"
 #include "diagnose/path/path_notes.h"
+#include "diagnose/path/path_reclaim.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -207,11 +208,22 @@ const char *path_text_interrupt(uint64_t what, const struct path_names *names, c
     return out;
 }
 
+/* What the thread did, or why that is not known. */
+static const char *reason_of(const struct path_segment *s, const struct path_names *names, char out[PATH_RECLAIM_BYTES])
+{
+    _Static_assert(PATH_RECLAIM_BYTES >= PATH_RAN_BYTES, "room for both");
+    if (s->is_interrupt)
+        return path_text_interrupt(s->interrupt, names, out);
+    if (s->is_reclaim)
+        return path_reclaim_text(&(struct path_reclaim_cause){s->reclaim_kind, s->reclaim_cgroup}, names, out);
+    return s->reason;
+}
+
 static void describe(const struct path_segments *path, struct described *d, uint32_t pid, uint32_t tid,
                      const struct path_names *names)
 {
     const struct path_segment *s = &d->segment;
-    char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "", ran[PATH_RAN_BYTES],
+    char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "", reason[PATH_RECLAIM_BYTES],
                                                      asked[CLIENT_CALL_TEXT_BYTES];
     describe_call(path, s, names, d->detail);
     describe_socket(s, names, d->detail);
@@ -221,7 +233,7 @@ static void describe(const struct path_segments *path, struct described *d, uint
     append(d->detail, " ", where);
     if (s->pid && s->pid != pid)
         append(d->detail, ", for ", client_call_text(s->asks, asked));
-    append(d->detail, ": ", s->is_interrupt ? path_text_interrupt(s->interrupt, names, ran) : s->reason);
+    append(d->detail, ": ", reason_of(s, names, reason));
 }
 
 /* ---- segments ---- */

@@ -15,6 +15,7 @@
 #define PATH_DESCRIPTOR_BYTES 64
 #define PATH_PEER_BYTES       64
 #define PATH_INTERRUPT_BYTES  32
+#define PATH_CGROUP_BYTES     192
 
 struct path_file_name {
     char name[PATH_DESCRIPTOR_BYTES]; /* "weights.bin"; "": it has none, or it is not known */
@@ -43,6 +44,9 @@ struct path_names {
     void (*device)(void *context, uint32_t device, char *out, size_t size);
     /* An interrupt or softirq, by its number (probes/interrupts.h): "NET_RX". NULL: never known. */
     void (*interrupt)(void *context, uint32_t number, char out[PATH_INTERRUPT_BYTES]);
+    /* A cgroup with the lowest limit of its memory, by its ID: "/docker/4f5d (memory.high 128 MiB)". NULL: never known.
+     */
+    void (*cgroup)(void *context, uint64_t id, char out[PATH_CGROUP_BYTES]);
     /* Adds the places where CPU samples found the thread in [from, to) to `tally`. NULL: never known. */
     void (*samples)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally);
     /* The wait of the thread with the most time in [from, to). Strings are valid until the next call. False: not known.

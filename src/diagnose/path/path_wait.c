@@ -114,6 +114,16 @@ static bool is_on_socket(const struct recorder_record *left)
            left->syscall == SYS_sendto || left->syscall == SYS_sendmsg;
 }
 
+/* Reclaim itself has records of its own (path_reclaim.h). What is left, if it is long, is the sleep that a cgroup above
+ * memory.high imposes on its threads; or, where the kernel waits for I/O, pages that were needed again. */
+static void set_memory_stall(const struct recorder_record *left, struct path_segment *s)
+{
+    const bool is_io = left->flags & RECORDER_IO_WAIT;
+    s->kind = is_io ? REQUEST_PART_DISK : REQUEST_PART_OTHER;
+    s->reason = is_io ? "reads back memory that was reclaimed" : "throttled, as its cgroup is above memory.high";
+    s->is_inferred = !is_io;
+}
+
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
                                   struct path_segment *s)
 {
@@ -128,6 +138,8 @@ enum wait_source path_wait_source(const struct recorder_record *left, const stru
     if (left->flags & RECORDER_STOPPED) {
         s->kind = REQUEST_PART_OTHER;
         s->reason = "stopped by a signal, a debugger or a freezer";
+    } else if (left->flags & RECORDER_MEMSTALL) {
+        set_memory_stall(left, s);
     } else if (reason == SYSCALL_REASON_SLEEP || is_select_of_nothing(left)) {
         s->kind = REQUEST_PART_SLEEP;
     } else if (left->flags & RECORDER_IO_WAIT ||

@@ -16,6 +16,7 @@
 #include "signals/request/request_tls.h"
 #include "signals/signal.h"
 #include "sources/request/request.h"
+#include "sources/sampling/cgroup_names.h"
 
 #include "probes/request.h"
 
@@ -34,6 +35,7 @@ struct request_signal {
     struct request_tls *tls;              /* likewise, or the plaintext of TLS is not read */
     void *source;                         /* NULL: a replay */
     struct served_ports served;
+    struct cgroup_names cgroups;
     struct request_callers callers;
     struct first_tokens first_tokens;
     /* Records of the batch, valid until the turn ends. */
@@ -52,6 +54,7 @@ static void destroy_request(void *self)
     request_opaque_counts_free(q->opaque);
     request_tls_free(q->tls);
     request_paths_free(q->paths);
+    cgroup_names_clear(&q->cgroups);
     free(q);
 }
 
@@ -140,12 +143,13 @@ static void make_span(const struct request_signal *q, struct request *request)
 static void diagnose_pending(struct request_signal *q)
 {
     struct losses *losses = q->services->losses;
-    struct request_namer namer = {q->services->recorder,
-                                  q->services->recent_samples,
-                                  q->services->recent_waits,
-                                  q->services->processes,
-                                  q->source,
-                                  &q->served};
+    struct request_namer namer = {.recorder = q->services->recorder,
+                                  .recent_samples = q->services->recent_samples,
+                                  .recent_waits = q->services->recent_waits,
+                                  .processes = q->services->processes,
+                                  .source = q->source,
+                                  .served = &q->served,
+                                  .cgroups = q->source ? &q->cgroups : NULL};
     const struct request_names names = request_names_by(&namer);
     request_paths_find(q->paths, q->pending, q->pending_count);
     for (size_t i = 0; i < q->pending_count; i++) {

@@ -106,6 +106,19 @@ static void name_interrupt(void *context, uint32_t number, char out[PATH_INTERRU
     interrupt_name_read(number, out);
 }
 
+/* The limit that a cgroup has by now. */
+static void name_cgroup(void *context, uint64_t id, char out[PATH_CGROUP_BYTES])
+{
+    struct request_namer *n = context;
+    _Static_assert(PATH_CGROUP_BYTES == CGROUP_MEMORY_TEXT_BYTES, "whole texts");
+    if (n->cgroups && n->cgroup_id != id) {
+        _cleanup_close_ int root_fd = cgroup_memory_open();
+        cgroup_memory_text(n->cgroups, root_fd, id, n->cgroup);
+        n->cgroup_id = id;
+    }
+    snprintf(out, PATH_CGROUP_BYTES, "%s", n->cgroup);
+}
+
 /* The samples of a watched server are the more frequent ones, and have lines of native code. */
 static void find_samples(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally)
 {
@@ -149,6 +162,7 @@ struct request_names request_names_by(struct request_namer *n)
                  .file = read_file,
                  .device = read_device,
                  .interrupt = name_interrupt,
+                 .cgroup = name_cgroup,
                  .samples = find_samples,
                  .wait = find_wait,
                  .next_wait = find_next_wait,

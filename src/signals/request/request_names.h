@@ -3,6 +3,7 @@
 
 #include "diagnose/request.h"
 #include "resolve/process/processes.h"
+#include "sources/sampling/cgroup_memory.h"
 
 #define SERVED_PORTS_MAX 256
 
@@ -24,6 +25,9 @@ struct request_namer {
     struct processes *processes; /* NULL: their resources are not known */
     void *source;                /* of requests; NULL: a replay */
     const struct served_ports *served;
+    struct cgroup_names *cgroups;
+    uint64_t cgroup_id;                    /* the last one that was named: */
+    char cgroup[CGROUP_MEMORY_TEXT_BYTES]; /* its text */
 };
 
 /* Valid as long as `n`. */

@@ -11,6 +11,7 @@
 
 #include <linux/types.h>
 
+#include "probes/reclaim.h"
 #include "probes/recorder/recorder.h"
 
 #include <setjmp.h>
@@ -80,6 +81,12 @@ static inline void put_interrupt_waking(uint64_t us, uint32_t tid, unsigned flag
 static inline void put_interrupt(uint64_t us, uint32_t tid, uint32_t number, uint64_t took_us)
 {
     put(us, RECORDER_INTERRUPT, 0, RECORDER_NO_SYSCALL, tid, 1ull << 32 | number, took_us * 1000);
+}
+
+/* Thread `tid` reclaimed memory until `us`, in cgroup 7. */
+static inline void put_reclaim(uint64_t us, uint32_t tid, unsigned kind, uint64_t took_us)
+{
+    put(us, RECORDER_RECLAIM, kind, RECORDER_NO_SYSCALL, tid, 7, took_us * 1000);
 }
 
 static inline void put_arrival(uint64_t us, uint64_t socket)

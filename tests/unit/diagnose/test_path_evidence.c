@@ -29,6 +29,12 @@ static void name_interrupt(void *context, uint32_t number, char out[PATH_INTERRU
     snprintf(out, PATH_INTERRUPT_BYTES, "%s", number == 3 ? "NET_RX" : "eth0");
 }
 
+static void name_cgroup(void *context, uint64_t id, char out[PATH_CGROUP_BYTES])
+{
+    (void)context;
+    snprintf(out, PATH_CGROUP_BYTES, "%s", id == 7 ? "/shop (memory.high 128 MiB)" : "");
+}
+
 static bool knows_waits;
 
 static void name_process(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES])
@@ -69,6 +75,7 @@ static void expect_notes(enum request_part_kind kind, const char *detail, const 
     const struct path_names names = {.file = name_file,
                                      .device = name_device,
                                      .interrupt = name_interrupt,
+                                     .cgroup = name_cgroup,
                                      .thread = name_thread,
                                      .process = name_process,
                                      .samples = find_samples,
@@ -339,6 +346,48 @@ static void test_a_softirq_on_a_running_thread(void **state)
     expect_notes(REQUEST_PART_OTHER, "CPU 1 ran NET_RX", "");
 }
 
+static void put_reclaiming(unsigned kind)
+{
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    put_reclaim(9000, 11, kind, 7900);
+    put_send(10100, 11, R);
+}
+
+static void test_reclaim_names_its_cgroup_and_limit(void **state)
+{
+    (void)state;
+    put_reclaiming(RECLAIM_LIMIT);
+    expect_notes(REQUEST_PART_OTHER, "in direct reclaim of cgroup /shop (memory.high 128 MiB)", "");
+}
+
+static void test_reclaim_and_compaction_of_the_node(void **state)
+{
+    put_reclaiming(RECLAIM_NODE);
+    expect_notes(REQUEST_PART_OTHER, "in direct reclaim of the node's memory", "");
+    start_trace(state);
+    put_reclaiming(RECLAIM_COMPACTION);
+    expect_notes(REQUEST_PART_OTHER, "in compaction of the node's memory", "");
+}
+
+/* Thread 12 holds the lock that thread 11 waits for. */
+static void test_the_holder_of_a_lock_reclaims(void **state)
+{
+    (void)state;
+    put_run(40, 12);
+    put_run(50, 11);
+    put_arrival(100, R);
+    put_receive(101, 11, R);
+    put_sleep(1100, 11, SYS_futex, 0x4000);
+    put_reclaim(5000, 12, RECLAIM_LIMIT, 2000);
+    put_reclaim(7000, 12, RECLAIM_LIMIT, 1000);
+    put_waking(9100, 11, 12, SYS_futex, 0x4000);
+    put_run(9101, 11);
+    put_send(10100, 11, R);
+    expect_notes(REQUEST_PART_LOCK, NULL, "3.00 ms of it in direct reclaim of cgroup /shop (memory.high 128 MiB)");
+}
+
 /* A program that ran for less than a hundredth of the wait explains nothing. */
 static void test_short_runs(void **state)
 {
@@ -424,6 +473,9 @@ int main(void)
         cmocka_unit_test_setup(test_softirqs_on_the_awaited_cpu, start_trace),
         cmocka_unit_test_setup(test_a_softirq_on_an_idle_cpu, start_trace),
         cmocka_unit_test_setup(test_a_softirq_on_a_running_thread, start_trace),
+        cmocka_unit_test_setup(test_reclaim_names_its_cgroup_and_limit, start_trace),
+        cmocka_unit_test_setup(test_reclaim_and_compaction_of_the_node, start_trace),
+        cmocka_unit_test_setup(test_the_holder_of_a_lock_reclaims, start_trace),
         cmocka_unit_test_setup(test_short_runs, start_trace),
         cmocka_unit_test_setup(test_quota, start_trace),
         cmocka_unit_test_setup(test_nobody_ran, start_trace),

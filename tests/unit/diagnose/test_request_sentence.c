@@ -248,6 +248,13 @@ static void test_cause_of_a_group(void **state)
         .status = 200, .duration_ns = 9, .part_count = 1, .parts = {{REQUEST_PART_OTHER, 9, "CPU 1 ran NET_RX", ""}}};
     expect_cause(&interrupted, "interrupted, its CPU ran NET_RX");
     expect(&interrupted, "9 ns: 9 ns interrupted, CPU 1 ran NET_RX");
+    const struct request reclaiming = {
+        .status = 200,
+        .duration_ns = 9,
+        .part_count = 1,
+        .parts = {{REQUEST_PART_OTHER, 9, "in direct reclaim of cgroup /a (memory.max 1.00 GiB), 7 times", ""}}};
+    expect_cause(&reclaiming, "short of memory, in direct reclaim of cgroup /a (memory.max 1.00 GiB)");
+    expect(&reclaiming, "9 ns: 9 ns short of memory, in direct reclaim of cgroup /a (memory.max 1.00 GiB), 7 times");
 }
 
 int main(void)

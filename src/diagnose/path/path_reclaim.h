@@ -1,0 +1,41 @@
+/* Reclaim and compaction of memory by threads of the path: the recorder has what adds up to RECLAIM_RECORDER_NS
+ * (RECORDER_RECLAIM). Pure, except for the callback that looks up the name of a cgroup. */
+#pragma once
+
+#include "diagnose/path/path_segments.h"
+
+struct buf;
+struct flight_index;
+struct path_evidence;
+struct path_names;
+
+/* Why a thread reclaimed or compacted memory, and in which cgroup. */
+struct path_reclaim_cause {
+    uint32_t kind; /* enum reclaim_kind */
+    uint64_t cgroup;
+};
+
+/* During the segment that starts at `segment`, which is not shown as this, its thread was in reclaim for `ns`. */
+struct path_reclaim {
+    uint64_t segment_ns;
+    uint64_t ns;
+    struct path_reclaim_cause cause;
+};
+
+/* Takes its time out of the finished segments in which its thread ran or waited for no other thread: the segments that
+ * it becomes have `reclaim`. After path_interrupts_take. -ENOMEM. */
+int path_reclaim_take(const struct flight_index *index, struct path_segments *path);
+
+/* Adds the rest as evidence of the segments of other kinds: those of a thread that holds a lock, or does other work.
+ * Without memory it is left out. */
+void path_reclaim_find(const struct flight_index *index, const struct path_segments *path, struct path_evidence *e);
+
+#define PATH_RECLAIM_BYTES 224
+
+/* Writes "in direct reclaim of cgroup /docker/4f5d (memory.high 128 MiB)". Returns `out`. */
+const char *path_reclaim_text(const struct path_reclaim_cause *cause, const struct path_names *names,
+                              char out[PATH_RECLAIM_BYTES]);
+
+/* Writes a line for the evidence of segments [first, end): "4.20 ms of it in direct reclaim of the node's memory". */
+void path_reclaim_put(const struct path_segments *path, size_t first, size_t end, const struct path_names *names,
+                      struct buf *out);
