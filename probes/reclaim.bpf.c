@@ -49,7 +49,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 65536);
+    __uint(max_entries, 16384);
 } records SEC(".maps");
 
 static const struct reclaim_thread no_thread = {};

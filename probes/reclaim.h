@@ -13,8 +13,8 @@ enum reclaim_kind {
     RECLAIM_KINDS,
 };
 
-#define RECLAIM_MAX_CGROUPS 1024 /* further ones count for RECLAIM_OTHER */
-#define RECLAIM_MAX_THREADS 2048
+#define RECLAIM_MAX_CGROUPS 512 /* further ones count for RECLAIM_OTHER */
+#define RECLAIM_MAX_THREADS 512
 #define RECLAIM_OTHER       0 /* in place of a cgroup's ID */
 
 /* One reclaim frees a few pages in a few microseconds, so that a thread that waits for long does it many times. What

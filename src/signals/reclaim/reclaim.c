@@ -103,7 +103,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_reclaim = {
     .name = "reclaim",
-    .memory = {.fixed_bytes = 768u << 10},
+    .memory = {.fixed_bytes = 256u << 10},
     .source = &source_reclaim,
     .flags = SIGNAL_EVENTS | SIGNAL_AUXILIARY,
     .records = records,
