@@ -1,6 +1,7 @@
-/* Reclaim and compaction against the kernel's own counters. A child reads a file that is larger than the limit of its
- * cgroup, so that it frees a page for nearly each that it reads. */
+/* Reclaim and compaction against the kernel's own counters. A child reads a block device that is larger than the limit
+ * of its cgroup, so that it frees a page for nearly each that it reads. */
 #include "../cgroups.h"
+#include "../io/loop_device.h"
 #include "../watch.h"
 
 #include "base/buf.h"
@@ -19,20 +20,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include <linux/magic.h>
-
-#define FILE_PAGES  16384
-#define LIMIT_BYTES (16u << 20)
+#define LIMIT_BYTES (6u << 20)
 #define SLACK_PAGES 256 /* of slabs, and of the program itself */
 
 static const struct reclaim_options options = {.enabled = true, .threshold_ns = 200000};
 
-static char cgroup_path[256], file_path[64], label[64];
+static char cgroup_path[256], label[64];
+static struct loop_device loop;
 static uint64_t test_cgroup;
 static bool is_v2;
 
@@ -80,36 +78,20 @@ static bool make_limited_cgroup(void)
     return test_cgroup && write_text(cgroup_path, "memory.max", limit);
 }
 
-/* In the page cache of a real file system: tmpfs keeps its pages. */
-static bool make_file(void)
-{
-    struct statfs status;
-    snprintf(file_path, sizeof(file_path), "/var/tmp/sonde-reclaim-%d", getpid());
-    const int fd = open(file_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    const bool is_usable = fd >= 0 && fstatfs(fd, &status) == 0 && status.f_type != TMPFS_MAGIC &&
-                           status.f_type != RAMFS_MAGIC && ftruncate(fd, (off_t)FILE_PAGES * getpagesize()) == 0;
-    if (fd >= 0)
-        close(fd);
-    return is_usable;
-}
-
-static int make_all(void **state)
+static int make_cgroup(void **state)
 {
     (void)state;
     if (!make_limited_cgroup())
         cgroup_path[0] = '\0';
-    if (!make_file()) {
-        unlink(file_path);
-        file_path[0] = '\0';
-    }
     return 0;
 }
 
 static int remove_all(void **state)
 {
     (void)state;
-    if (file_path[0])
-        unlink(file_path);
+    if (loop.folder[0])
+        loop_end(&loop);
+    loop.folder[0] = '\0';
     if (cgroup_path[0])
         cgroup_remove(cgroup_path);
     return 0;
@@ -117,18 +99,19 @@ static int remove_all(void **state)
 
 static bool is_possible(void)
 {
-    if (!cgroup_path[0] || !file_path[0])
-        print_message("skipped: no memory controller, or no file system with a page cache here\n");
-    return cgroup_path[0] && file_path[0];
+    if (!cgroup_path[0])
+        print_message("skipped: no memory controller here\n");
+    else
+        loop = loop_begin(2 * LOOP_IMAGE_BYTES);
+    return cgroup_path[0];
 }
 
-static void read_whole_file(void)
+static void read_whole_device(void)
 {
     static char buffer[65536];
-    const int fd = open(file_path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && read(fd, buffer, sizeof(buffer)) > 0)
-        ;
-    close(fd);
+    for (off_t at = 0; at < LOOP_IMAGE_BYTES; at += (off_t)sizeof(buffer))
+        if (pread(loop.buffered, buffer, sizeof(buffer), at) != (ssize_t)sizeof(buffer))
+            _exit(2);
 }
 
 /* ---- metrics ---- */
@@ -222,17 +205,18 @@ static void test_reclaim_at_a_limit_is_that_of_the_kernel(void **state)
     watched.settings = &options;
     struct watch w = watch_begin(&source_reclaim, &watched);
     const uint64_t start_ns = clock_monotonic_ns();
-    cgroup_run(cgroup_path, read_whole_file);
+    cgroup_run(cgroup_path, read_whole_device);
     const double elapsed = (double)(clock_monotonic_ns() - start_ns) / 1e9,
                  freed = value_of(&w, "sonde_reclaim_freed_bytes", label, "limit") / getpagesize(),
                  runs = value_of(&w, "sonde_reclaim_runs", label, "limit"),
-                 seconds = value_of(&w, "sonde_reclaim_seconds", label, "limit"), again = (double)refaults();
+                 seconds = value_of(&w, "sonde_reclaim_seconds", label, "limit"), again = (double)refaults(),
+                 pages = (double)LOOP_IMAGE_BYTES / getpagesize();
     const double cached =
         (double)read_number(cgroup_path, "memory.stat", is_v2 ? "file" : "total_cache") / getpagesize();
     print_message("%.0f runs freed %.0f pages in %.4f s of %.4f s; %.0f read again, %.0f stay\n", runs, freed, seconds,
                   elapsed, again, cached);
-    assert_true(freed >= FILE_PAGES + again - cached - SLACK_PAGES);
-    assert_true(freed <= FILE_PAGES + again - cached + SLACK_PAGES);
+    assert_true(freed >= pages + again - cached - SLACK_PAGES);
+    assert_true(freed <= pages + again - cached + SLACK_PAGES);
     assert_true(seconds > 0);
     assert_true(seconds <= elapsed);
     if (is_v2) {
@@ -252,7 +236,7 @@ static void test_reclaim_at_a_limit_is_that_of_the_kernel(void **state)
 
 static void fill_and_empty_cgroup(void)
 {
-    read_whole_file();
+    read_whole_device();
     (void)write_text(cgroup_path, is_v2 ? "memory.high" : "memory.force_empty", is_v2 ? "1M" : "0");
 }
 
@@ -312,7 +296,7 @@ static void test_reclaim_of_a_node_is_that_of_the_kernel(void **state)
         print_message("skipped: this kernel does not reclaim from a node on demand\n");
         return;
     }
-    read_whole_file();
+    read_whole_device();
     watched.settings = &options;
     struct watch w = watch_begin(&source_reclaim, &watched);
     const uint64_t before = read_number("/proc", "vmstat", "pgsteal_proactive");
@@ -337,7 +321,7 @@ static void test_a_cgroup_is_named_with_its_limit(void **state)
     snprintf(below, sizeof(below), "%s/below", cgroup_path);
     snprintf(path, sizeof(path), "%s/below", label);
     assert_true(cgroup_make(below));
-    const char *expected = is_v2 ? "memory.max 16.0 MiB" : "memory.limit_in_bytes 16.0 MiB";
+    const char *expected = is_v2 ? "memory.max 6.00 MiB" : "memory.limit_in_bytes 6.00 MiB";
     assert_string_equal(cgroup_memory_limit(fd, label, limit), expected);
     assert_string_equal(cgroup_memory_limit(fd, path, limit), expected);
     assert_string_equal(cgroup_memory_limit(fd, "/", limit), "");
@@ -354,7 +338,7 @@ static void test_nothing_is_counted_before_the_start(void **state)
     watched.settings = &options;
     struct watch w = watch_begin(&source_reclaim, &watched);
     assert_int_equal(w.source->stop(w.self), 0);
-    cgroup_run(cgroup_path, read_whole_file);
+    cgroup_run(cgroup_path, read_whole_device);
     assert_true(value_of(&w, "sonde_reclaim_runs", label, "limit") == -1);
     watch_end(&w);
 }
@@ -362,12 +346,12 @@ static void test_nothing_is_counted_before_the_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_nothing_is_counted_before_the_start, make_all, remove_all),
-        cmocka_unit_test_setup_teardown(test_reclaim_at_a_limit_is_that_of_the_kernel, make_all, remove_all),
-        cmocka_unit_test_setup_teardown(test_a_long_reclaim_has_a_record, make_all, remove_all),
-        cmocka_unit_test_setup_teardown(test_compaction_is_counted_for_its_thread, make_all, remove_all),
-        cmocka_unit_test_setup_teardown(test_reclaim_of_a_node_is_that_of_the_kernel, make_all, remove_all),
-        cmocka_unit_test_setup_teardown(test_a_cgroup_is_named_with_its_limit, make_all, remove_all),
+        cmocka_unit_test_setup_teardown(test_nothing_is_counted_before_the_start, make_cgroup, remove_all),
+        cmocka_unit_test_setup_teardown(test_reclaim_at_a_limit_is_that_of_the_kernel, make_cgroup, remove_all),
+        cmocka_unit_test_setup_teardown(test_a_long_reclaim_has_a_record, make_cgroup, remove_all),
+        cmocka_unit_test_setup_teardown(test_compaction_is_counted_for_its_thread, make_cgroup, remove_all),
+        cmocka_unit_test_setup_teardown(test_reclaim_of_a_node_is_that_of_the_kernel, make_cgroup, remove_all),
+        cmocka_unit_test_setup_teardown(test_a_cgroup_is_named_with_its_limit, make_cgroup, remove_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
