@@ -20,6 +20,7 @@ import losses
 import measure
 import servers
 import packages
+import reclaims
 import stacks
 import trace_summary
 import waits
@@ -470,6 +471,15 @@ class Bench:
         ns = {name: float(value) for name, value in re.findall(r"^(.*): ([\d.-]+)$", done.stdout, re.M)}
         self.row("ns: added to a softirq", f"{ns['interrupts']:.0f}", f"{ns['empty pair']:.0f} empty pair", f"{ns['nothing']:.0f} the datagram that causes it", ratio=ns["interrupts"] / max(ns["empty pair"], 1))
 
+    def reclaim(self):
+        """The signal `reclaim`: the run time of its two programs at a reclaim in a cgroup, compared with bpftrace's sums of its time."""
+        ways = {"sonde": lambda: reclaims.beside(self.up(*losses.ONLY_DROPS)[0], self.folder),
+                "bpftrace": lambda: reclaims.beside(Observer([which("bpftrace"), "-e", reclaims.TIMES]), self.folder)}
+        with measure.bpf_statistics(True):
+            found = self.in_turn(ways)
+        ns = {way: median(map(reclaims.ns_a_reclaim, runs)) for way, runs in found.items()}
+        self.row("ns: a reclaim, run time of the programs", f"{ns['sonde']:.0f}", f"{ns['bpftrace']:.0f} bpftrace", ratio=ns["sonde"] / max(ns["bpftrace"], 1), target="<= 2500", met=ns["sonde"] <= 2500)
+
     def probes(self):
         """libsonde's USDT probes compared with a function with a single nop, as libstapsdt generates it (probe_cost.c); getppid shows the current
         cost of a system call on this machine."""
@@ -521,9 +531,9 @@ class Bench:
         self.row("MB of trace JSON a second of CPU", f"{rate / 1e6:.0f}", f"{peer_rate / 1e6:.0f} Python", target=">= 500", met=rate >= 500e6, ratio=rate / peer_rate)
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
-    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops", "interrupts"}  # rows whose cells name their peers, because they differ from the table's
+    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "churn": churn, "memory": memory,
-            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops, "interrupts": interrupts}
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops, "interrupts": interrupts, "reclaim": reclaim}
 
 
 def perf_record(path, hz, scope, graph):

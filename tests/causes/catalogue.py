@@ -37,6 +37,7 @@ CAUSES = {
     "faults": Cause("disk", "faults", 100),
     "downstream": Cause("downstream", "downstream", 100, at_once=4),
     "retransmission": Cause("retransmission", "retransmission", 20, 20, around="loss"),
+    "reclaim": Cause("reclaim", "reclaim", 60, 60, around="memory"),
     "gc": Cause("gc", "gc", 1),
     "quota": Cause("quota", "quota", 30, 30, around="quota"),
     "hog": Cause("run_queue", "cpu", 30, 30, around="hog"),
@@ -74,7 +75,7 @@ CAUSES = {
 }
 ANY = ("clean", "cpu", "sleep", "disk", "downstream", "quota", "hog", "decoy_hog", "decoy_disk")
 PAIRS = ("lock_disk", "gil_downstream", "cpu_downstream", "hog_sleep")
-IN_PYTHON = (*ANY, "retransmission", "lock", "lock_spin", "gil_holder", "faults", *PAIRS)
+IN_PYTHON = (*ANY, "retransmission", "reclaim", "lock", "lock_spin", "gil_holder", "faults", *PAIRS)
 INFERENCE = (*IN_PYTHON, "slow_worker")
 
 FASTAPI = ("fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "uvloop==0.23.0", "httpx==0.28.1", "anyio==4.16.0")
@@ -141,9 +142,10 @@ KINDS = {
     "disk": {"disk"},
     "downstream": {"downstream"},  # and segments in the called process
     "retransmission": {"retransmission"},  # a share of downstream; scoring.with_retransmissions
+    "reclaim": {"reclaim"},  # a part of other; scoring.with_reclaim
     "loop_busy": {"loop_busy", "unread"},  # and segments of the loop that belong to another request
     "queue_behind": {"queue_behind", "lock", "loop_busy", "unread"},  # and segments that belong to another request
 }
 # Kinds that accuse something other than the request's own work: none may have more than ACCUSED_NS on a clean request.
-ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "retransmission", "loop_busy", "queue_behind", "unread"}
+ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "retransmission", "reclaim", "loop_busy", "queue_behind", "unread"}
 ACCUSED_NS = 5_000_000

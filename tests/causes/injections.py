@@ -20,7 +20,7 @@ class Cgroup:
         mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         self.folders = {}
         for _, path, kind, options, *_ in mounts:
-            for name, controller in (("cpu", "cpu"), ("io", "blkio")):
+            for name, controller in (("cpu", "cpu"), ("io", "blkio"), ("memory", "memory")):
                 if kind == "cgroup2" and name in (Path(path) / "cgroup.controllers").read_text().split():
                     with contextlib.suppress(OSError):
                         (Path(path) / "cgroup.subtree_control").write_text(f"+{name}")
@@ -134,8 +134,9 @@ def hogs(server, cpu_of_server, cpu_of_hogs):
 
 
 @contextlib.contextmanager
-def around(name, server, remote):
-    """The injection or decoy of that name (catalogue.Cause.around) for a running server. `remote`: the RemoteService, or None."""
+def around(name, server, remote, memory):
+    """The injection or decoy of that name (catalogue.Cause.around) for a running server. `remote`: the RemoteService, or None; `memory`: the ShortMemory,
+    or None."""
     cpus = sorted(os.sched_getaffinity(0))
     if name == "hog":
         made = hogs(server, cpus[-1], cpus[-1])
@@ -147,6 +148,8 @@ def around(name, server, remote):
         made = processes([["sh", "-c", f"while dd if={server.folder}/direct of=/dev/null bs=64k iflag=direct status=none; do sleep 0.02; done"]] * 2)
     elif name == "loss":
         made = remote.loss()
+    elif name == "memory":
+        made = memory.limit(server.cgroup)
     elif name == "lock_elsewhere":
         made = server.contended_lock()
     else:

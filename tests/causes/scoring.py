@@ -81,6 +81,11 @@ def with_retransmissions(segments):
     return found
 
 
+def with_reclaim(segments):
+    """The segments; those in which the thread reclaimed memory are of the kind `reclaim`."""
+    return [{**segment, "kind": "reclaim"} if segment["kind"] == "other" and "in direct reclaim of " in segment.get("detail", "") else segment for segment in segments]
+
+
 def clip(item, start, end):
     """The item within [start, end], with `ns`; None when nothing of it is. A partial item (`ns`) keeps the share of its interval."""
     t0, t1 = max(item["t0"], start), min(item["t1"], end)
@@ -191,7 +196,7 @@ def score(number, name, request, start, truth, service_pids=()):
     """Scores one request. `start`: its start on the clock of the ground truth; `truth`: its items; `name`: the injected cause, of CAUSES."""
     cause, end = CAUSES[name], start + request["duration_ns"]
     segments = request.get("segments") or [{"kind": "unattributed", "start_ns": 0, "ns": request["duration_ns"], "owner": "unknown", "tid": 0}]
-    segments = with_retransmissions(with_collectors(segments))
+    segments = with_reclaim(with_retransmissions(with_collectors(segments)))
     within = [clipped for clipped in (clip(item, start, end) for item in truth) if clipped]
     kind, largest = top(segments)
     totals = Counter()

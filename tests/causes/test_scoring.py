@@ -121,6 +121,13 @@ def test_the_time_of_retransmissions_is_a_segment_of_its_own():
     assert score("retransmission", request(("downstream", 224, "recvfrom, 12 retransmissions, 1.5 s of it")), *truth).right, "not more than the segment"
 
 
+def test_reclaim_is_what_names_it():
+    said = request(("other", 60, "in thread 7: in direct reclaim of cgroup /a (memory.max 1.00 GiB)"), ("cpu", 40))
+    scored = score("reclaim", said, item("reclaim", 0, 60), item("cpu", 60, 40))
+    assert (scored.named, scored.right, scored.error_ns) == ("reclaim", True, {"reclaim": 0, "cpu": 0})
+    assert not score("reclaim", request(("other", 60, "a pipe"), ("cpu", 40)), item("reclaim", 0, 60), item("cpu", 60, 40)).right
+
+
 def test_waits_for_an_event_loop_come_from_the_log():
     def line(t0, t1, occupied, *truth, tid=7):
         return {"tid": tid, "t0": t0, "t1": t1, "occupied_thread": occupied, "truth": list(truth)}

@@ -18,7 +18,10 @@ import time
 import types
 from urllib.parse import parse_qsl, urlsplit
 
+import taskstats
+
 BLOCK, PAGE = 64 << 10, 4 << 10
+MEMORY_BYTES, TOUCHES_A_MS = 64 << 20, 40
 POLL_S = 0.002
 NOTHING_NS = 200_000  # a remainder below this is the cost of measuring
 MS = 1_000_000
@@ -206,6 +209,34 @@ def retransmission(ms, remote, **_):
     return [item("retransmission", t0, arrived), item("downstream", arrived, t1)]
 
 
+@functools.cache
+def memory():
+    return mmap.mmap(-1, MEMORY_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def touch(count):
+    for _ in range(count):
+        at = random.randrange(MEMORY_BYTES // PAGE) * PAGE
+        memory()[at:at + 8] = os.urandom(8)
+
+
+def reclaim(ms, **_):
+    """Writes to pages at random. Where the cgroup may not have them all, the kernel reclaims others, and accounts that to the thread: from begin to end, with
+    the time in between that it had no CPU, which is taken to be spread evenly."""
+    if not hasattr(memory, "is_full"):
+        touch(8 * MEMORY_BYTES // PAGE)
+        memory.is_full = True
+    with Account(None) as account:
+        before = taskstats.reclaim_ns()
+        touch(int(ms * TOUCHES_A_MS))
+        ns = taskstats.reclaim_ns() - before
+        t1 = now()
+    queued_ns = sum(one["ns"] for one in account.items if one["cause"] == "run_queue")
+    ns -= ns * queued_ns // (t1 - account.t0)
+    own = [{**one, "ns": max(0, one["ns"] - ns)} if one["cause"] == "cpu" else one for one in account.items]
+    return [*own, item("reclaim", account.t0, t1, ns)] if ns > NOTHING_NS else own
+
+
 def lock_disk(ms, **parameters):
     return [*lock(ms), *disk(1.2 * ms, **parameters)]
 
@@ -247,7 +278,7 @@ def clean(**_):
 
 
 WORK = {work.__name__: work for work in (
-    cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, retransmission, lock_disk, gil_downstream, cpu_downstream, cpu_sleep, decoy_lock, clean)}
+    cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, retransmission, reclaim, lock_disk, gil_downstream, cpu_downstream, cpu_sleep, decoy_lock, clean)}
 
 
 def parse(target):
