@@ -211,24 +211,20 @@ def retransmission(ms, remote, **_):
 
 @functools.cache
 def memory():
-    return mmap.mmap(-1, MEMORY_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
-def touch(count):
-    for _ in range(count):
-        at = random.randrange(MEMORY_BYTES // PAGE) * PAGE
-        memory()[at:at + 8] = os.urandom(8)
+    """Its pages cannot be compressed: the kernel tries for longer than it takes to read them back."""
+    made = mmap.mmap(-1, MEMORY_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    made.write(os.urandom(MEMORY_BYTES))
+    return made
 
 
 def reclaim(ms, **_):
     """Writes to pages at random. Where the cgroup may not have them all, the kernel reclaims others, and accounts that to the thread: from begin to end, with
     the time in between that it had no CPU, which is taken to be spread evenly."""
-    if not hasattr(memory, "is_full"):
-        touch(8 * MEMORY_BYTES // PAGE)
-        memory.is_full = True
+    pages = memory()
     with Account(None) as account:
         before = taskstats.reclaim_ns()
-        touch(int(ms * TOUCHES_A_MS))
+        for _ in range(int(ms * TOUCHES_A_MS)):
+            pages[random.randrange(MEMORY_BYTES // PAGE) * PAGE] = 1
         ns = taskstats.reclaim_ns() - before
         t1 = now()
     queued_ns = sum(one["ns"] for one in account.items if one["cause"] == "run_queue")
