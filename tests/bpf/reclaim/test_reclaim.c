@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "sources/reclaim/reclaim.h"
+#include "sources/recorder/recorder.h"
 #include "sources/sampling/cgroup_memory.h"
 #include "sources/tables/flight_recorder.h"
 
@@ -337,6 +338,47 @@ static void test_a_cgroup_is_named_with_its_limit(void **state)
     cgroup_remove(below);
 }
 
+/* Without swap, memory.high cannot be met: the kernel throttles the threads of the cgroup. */
+static void exceed_memory_high(void)
+{
+    static volatile char memory[8u << 20];
+    (void)write_text(cgroup_path, "memory.high", "1M");
+    for (size_t i = 0; i < sizeof(memory); i += 4096)
+        memory[i] = 1;
+}
+
+static void test_a_throttled_thread_is_stalled_for_memory(void **state)
+{
+    static const struct task_filter everything;
+    const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * 16384 * sizeof(struct recorder_record);
+    const struct shared_tables_options wanted = {.filter = &everything, .recorder_bytes = bytes};
+    struct watch_options watched = watch_defaults;
+    struct flight_window window;
+    size_t stalls = 0;
+    (void)state;
+    if (!is_possible() || !is_v2 || access("/proc/pressure/memory", R_OK) < 0) {
+        print_message("skipped: no memory.high, or no PSI here\n");
+        return;
+    }
+    assert_true(write_text(cgroup_path, "memory.max", "32M"));
+    assert_int_equal(shared_tables_new(&wanted, &watched.tables), 0);
+    flight_recorder_enable(shared_tables_recorder(watched.tables), true);
+    struct watch w = watch_begin(&source_recorder, &watched);
+    const uint64_t start_ns = clock_monotonic_ns();
+    cgroup_run(cgroup_path, exceed_memory_high);
+    assert_int_equal(
+        flight_recorder_window(shared_tables_recorder(watched.tables), start_ns, UINT64_MAX, SIZE_MAX, &window), 0);
+    for (size_t i = 0; i < window.count; i++) {
+        const struct recorder_record *r = &window.records[i];
+        stalls += r->kind == RECORDER_SWITCH && r->flags == (RECORDER_MEMSTALL | RECORDER_UNINTERRUPTIBLE);
+    }
+    print_message("%zu stalls\n", stalls);
+    assert_true(stalls > 0);
+    flight_recorder_window_free(&window);
+    watch_end(&w);
+    shared_tables_free(watched.tables);
+}
+
 static void test_nothing_is_counted_before_the_start(void **state)
 {
     struct watch_options watched = watch_defaults;
@@ -359,6 +401,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_long_reclaim_has_a_record, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_compaction_is_counted_for_its_thread, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_reclaim_of_a_node_is_that_of_the_kernel, make_cgroup, remove_all),
+        cmocka_unit_test_setup_teardown(test_a_throttled_thread_is_stalled_for_memory, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_a_cgroup_is_named_with_its_limit, make_cgroup, remove_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
