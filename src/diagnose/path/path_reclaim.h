@@ -23,7 +23,7 @@ struct path_reclaim {
 };
 
 /* Takes its time out of the finished segments in which its thread ran or waited for no other thread: the segments that
- * it becomes have `reclaim`. After path_interrupts_take. -ENOMEM. */
+ * it becomes have `is_reclaim`. After path_interrupts_take. -ENOMEM. */
 int path_reclaim_take(const struct flight_index *index, struct path_segments *path);
 
 /* Adds the rest as evidence of the segments of other kinds: those of a thread that holds a lock, or does other work.
