@@ -39,6 +39,7 @@ CAUSES = {
     "retransmission": Cause("retransmission", "retransmission", 20, 20, around="loss"),
     "reclaim": Cause("reclaim", "reclaim", 60, 60, around="memory"),
     "gc": Cause("gc", "gc", 1),
+    "interrupts": Cause("interrupts", "interrupts", 20, 20, around="interrupts"),
     "quota": Cause("quota", "quota", 30, 30, around="quota"),
     "hog": Cause("run_queue", "cpu", 30, 30, around="hog"),
     "pool_cpu": Cause("cpu", "pool_cpu", 100),
@@ -68,19 +69,19 @@ CAUSES = {
     "anyio_threads": Cause("sleep", "anyio_threads", 200, at_once=3, before=BESIDE),
     "gather_service": Cause("downstream", "gather_service", 200, at_once=3, before=BESIDE),
     "wait_for": Cause("sleep", "wait_for", 200, at_once=3, before=BESIDE),
-    "handovers": Cause("lock", "handovers", 150),
+    "gil": Cause("lock", "gil_hops", 1),
     "decoy_hog": Cause("sleep", "sleep", 50, around="hog_elsewhere", decoy=("run_queue",)),
     "decoy_disk": Cause("sleep", "sleep", 50, around="disk_elsewhere", decoy=("disk",)),
     "decoy_lock": Cause("sleep", "sleep", 50, around="lock_elsewhere", decoy=("lock",)),
 }
 ANY = ("clean", "cpu", "sleep", "disk", "downstream", "quota", "hog", "decoy_hog", "decoy_disk")
 PAIRS = ("lock_disk", "gil_downstream", "cpu_downstream", "hog_sleep")
-IN_PYTHON = (*ANY, "retransmission", "reclaim", "lock", "lock_spin", "gil_holder", "faults", *PAIRS)
+IN_PYTHON = (*ANY, "retransmission", "reclaim", "interrupts", "lock", "lock_spin", "gil_holder", "faults", *PAIRS)
 INFERENCE = (*IN_PYTHON, "slow_worker")
 
 FASTAPI = ("fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "uvloop==0.23.0", "httpx==0.28.1", "anyio==4.16.0")
 STREAMING = ("clean", "clean_beside", "stream", "stream_sync", "stream_service", "to_thread", "to_threadpool", "def_route", "thread_cpu", "downstream_beside")
-TASKS = ("clean_beside", "task_group", "anyio_group", "gather_threads", "group_threads", "anyio_threads", "gather_service", "wait_for", "handovers")
+TASKS = ("clean_beside", "task_group", "anyio_group", "gather_threads", "group_threads", "anyio_threads", "gather_service", "wait_for", "gil")
 WEB, MLSERVER = ("uvicorn==0.54.0", "gunicorn==23.0.0", "asyncpg==0.30.0"), ("mlserver==1.7.1", "uvloop<0.22")
 GRPC = ("grpcio==1.74.0",)
 ON_LOOP = (*IN_PYTHON, "blocked_loop", "blocked_read")
@@ -143,9 +144,10 @@ KINDS = {
     "downstream": {"downstream"},  # and segments in the called process
     "retransmission": {"retransmission"},  # a share of downstream; scoring.with_retransmissions
     "reclaim": {"reclaim"},  # a part of other; scoring.with_reclaim
+    "interrupts": {"interrupts"},  # scoring.with_interrupts
     "loop_busy": {"loop_busy", "unread"},  # and segments of the loop that belong to another request
     "queue_behind": {"queue_behind", "lock", "loop_busy", "unread"},  # and segments that belong to another request
 }
 # Kinds that accuse something other than the request's own work: none may have more than ACCUSED_NS on a clean request.
-ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "retransmission", "reclaim", "loop_busy", "queue_behind", "unread"}
+ACCUSING = {"run_queue", "quota", "lock", "sleep", "timer", "disk", "downstream", "retransmission", "reclaim", "interrupts", "loop_busy", "queue_behind", "unread"}
 ACCUSED_NS = 5_000_000

@@ -11,6 +11,7 @@ DISK_BYTES_PER_SECOND = 4 << 20
 DIRECT_BYTES, MAPPED_BYTES = 8 << 20, 32 << 20
 PERIOD_US, QUOTA_US = 100_000, 10_000
 HOG = ["sh", "-c", "while :; do :; done"]
+REMOTE = ("loss", "interrupts")  # need a RemoteService
 
 
 class Cgroup:
@@ -122,15 +123,20 @@ def pin(pids, cpus):
 
 
 @contextlib.contextmanager
-def hogs(server, cpu_of_server, cpu_of_hogs):
-    """Three hogs on a CPU, and the server on one."""
+def pinned(server, cpu, meanwhile):
+    """The server on one CPU, and what `meanwhile` sets up."""
     everywhere = os.sched_getaffinity(0)
-    pin(server.pids(), {cpu_of_server})
+    pin(server.pids(), {cpu})
     try:
-        with processes([HOG] * 3, cpu_of_hogs):
+        with meanwhile:
             yield
     finally:
         pin(server.pids(), everywhere)
+
+
+def hogs(server, cpu_of_server, cpu_of_hogs):
+    """Three hogs on a CPU, and the server on one."""
+    return pinned(server, cpu_of_server, processes([HOG] * 3, cpu_of_hogs))
 
 
 @contextlib.contextmanager
@@ -146,6 +152,8 @@ def around(name, server, remote, memory):
         made = server.cgroup.quota()
     elif name == "disk_elsewhere":
         made = processes([["sh", "-c", f"while dd if={server.folder}/direct of=/dev/null bs=64k iflag=direct status=none; do sleep 0.02; done"]] * 2)
+    elif name == "interrupts":
+        made = pinned(server, cpus[-1], remote.storm(cpus[0], cpus[-1]))
     elif name == "loss":
         made = remote.loss()
     elif name == "memory":

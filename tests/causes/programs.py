@@ -51,7 +51,8 @@ class Agent:
         self.sonde, self.log = sonde, folder / "agent"
         ready, write = os.pipe()
         with open(self.log, "w") as log:
-            command = [*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.one_cpu=1000%", "--set", f"budget.memory={MEMORY}", *options]
+            command = [*LANE, sonde, "up", "--listen", "127.0.0.1:0", "--ready-fd", str(write), "--set", "budget.one_cpu=1000%", "--set", f"budget.memory={MEMORY}",
+                       "--set", "interrupts.enabled=true", *options]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write])
         os.close(write)
         with os.fdopen(ready) as reader:

@@ -44,6 +44,7 @@ class Scored:
     decoy: bool = False
     has_path: bool = True
     owned: Owned = field(default_factory=Owned)
+    names_function: bool | None = None  # whether the request's sentence names a function that the ground truth knows of a holder; None: it knows none
 
 
 def accepts(cause, segment, service_pids=()):
@@ -84,6 +85,11 @@ def with_retransmissions(segments):
 def with_reclaim(segments):
     """The segments; those in which the thread reclaimed memory are of the kind `reclaim`."""
     return [{**segment, "kind": "reclaim"} if segment["kind"] == "other" and "in direct reclaim of " in segment.get("detail", "") else segment for segment in segments]
+
+
+def with_interrupts(segments):
+    """The segments; that an interrupt kept the CPU is a kind of its own."""
+    return [{**s, "kind": "interrupts"} if s["kind"] == "other" and re.search(r"CPU \d+ ran ", s.get("detail", "")) else s for s in segments]
 
 
 def clip(item, start, end):
@@ -187,6 +193,11 @@ def owners(truth, segments, start):
     return owned
 
 
+def names_function(request, truth):
+    functions = {name for item in truth for name in item.get("functions", ())}
+    return any(f" {name}" in request.get("cause", "") for name in functions) if functions else None
+
+
 def is_named(cause, ns, segments, service_pids):
     """Segments that are right for a component of the ground truth have at least half of its time."""
     return 2 * sum(s["ns"] for s in segments if accepts(cause, s, service_pids)) >= ns
@@ -196,7 +207,7 @@ def score(number, name, request, start, truth, service_pids=()):
     """Scores one request. `start`: its start on the clock of the ground truth; `truth`: its items; `name`: the injected cause, of CAUSES."""
     cause, end = CAUSES[name], start + request["duration_ns"]
     segments = request.get("segments") or [{"kind": "unattributed", "start_ns": 0, "ns": request["duration_ns"], "owner": "unknown", "tid": 0}]
-    segments = with_reclaim(with_retransmissions(with_collectors(segments)))
+    segments = with_interrupts(with_reclaim(with_retransmissions(with_collectors(segments))))
     within = [clipped for clipped in (clip(item, start, end) for item in truth) if clipped]
     kind, largest = top(segments)
     totals = Counter()
@@ -219,7 +230,7 @@ def score(number, name, request, start, truth, service_pids=()):
         sum(map(item_ns, truth)) - sum(item["ns"] for item in within),
         error_of_segments(within, segments, start, service_pids),
         any(by_kind[k] > ACCUSED_NS for k in cause.decoy), bool(request.get("segments")),
-        owners(within, segments, start))
+        owners(within, segments, start), names_function(request, within))
 
 
 def mean(values):
@@ -242,7 +253,7 @@ def summarize(scored):
     """Figures of a list of Scored: shares of 1, milliseconds."""
     if not scored:
         return {"requests": 0}
-    owned = sum((s.owned for s in scored), Owned())
+    owned, functions = sum((s.owned for s in scored), Owned()), [s.names_function for s in scored if s.names_function is not None]
     return {
         "requests": len(scored),
         "right": mean(s.right for s in scored),
@@ -253,6 +264,7 @@ def summarize(scored):
         "no_path": sum(not s.has_path for s in scored),
         "owner_right": owned.right_ns / owned.claimed_ns if owned.claimed_ns else None,
         "owner_claimed": owned.claimed_ns / owned.known_ns if owned.known_ns else None,
+        "function": mean(functions) if functions else None,
     }
 
 

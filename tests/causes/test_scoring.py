@@ -128,6 +128,21 @@ def test_reclaim_is_what_names_it():
     assert not score("reclaim", request(("other", 60, "a pipe"), ("cpu", 40)), item("reclaim", 0, 60), item("cpu", 60, 40)).right
 
 
+def test_an_interrupt_is_right_where_the_detail_names_its_cpu():
+    truth = item("interrupts", 0, 40), item("cpu", 0, 60, ns=20 * MS)
+    said = score("interrupts", request(("other", 40, "CPU 1 ran NET_RX (7.00 ms in 2 steps)"), ("cpu", 20)), *truth)
+    assert (said.named, said.right, said.error_ns) == ("interrupts", True, {"interrupts": 0, "cpu": 0})
+    assert not score("interrupts", request(("other", 40, "a pipe"), ("cpu", 20)), *truth).right
+
+
+def test_the_function_of_the_holder_is_named_in_the_sentence():
+    truth = item("lock", 0, 100, holders=[9], functions=["Spinner.run()"])
+    report = request(("lock", 100, {"tid": 9}))
+    named, silent = (score("gil", {**report, "cause": f"100 ms waiting for a lock; the holder ran {ran}"}, truth) for ran in ("Spinner.run() common.py:1", "rerun()"))
+    assert (named.names_function, silent.names_function) == (True, False)
+    assert scoring.summarize([named, silent, score("sleep", request(("sleep", 9)), item("sleep", 0, 9))])["function"] == 0.5
+
+
 def test_waits_for_an_event_loop_come_from_the_log():
     def line(t0, t1, occupied, *truth, tid=7):
         return {"tid": tid, "t0": t0, "t1": t1, "occupied_thread": occupied, "truth": list(truth)}

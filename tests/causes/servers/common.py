@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import re
+import resource
 import socket
 import sys
 import threading
@@ -23,6 +24,7 @@ import taskstats
 BLOCK, PAGE = 64 << 10, 4 << 10
 MEMORY_BYTES, TOUCHES_A_MS = 64 << 20, 40
 POLL_S = 0.002
+STEP_NS = 100_000  # a longer one between two readings of the clock is no computation
 NOTHING_NS = 200_000  # a remainder below this is the cost of measuring
 MS = 1_000_000
 now = time.monotonic_ns
@@ -41,6 +43,11 @@ def run_delay_ns():
     if not hasattr(per_thread, "schedstat"):
         per_thread.schedstat = open("/proc/thread-self/schedstat", "rb", buffering=0)  # closed with the thread
     return int(os.pread(per_thread.schedstat.fileno(), 100, 0).split()[1])
+
+
+def own_sleeps():
+    """How often the calling thread has left its CPU to wait."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 class Account:
@@ -233,6 +240,24 @@ def reclaim(ms, **_):
     return [*own, item("reclaim", account.t0, t1, ns)] if ns > NOTHING_NS else own
 
 
+def interrupts(ms, **_):
+    """Computes for `ms`, and reads the clock all the time. In a step that takes long, the thread waited for a CPU, or its CPU ran interrupts."""
+    items, left, delay_ns, sleeps = [], ms * MS, run_delay_ns(), own_sleeps()
+    began = last = now()
+    while left > 0:
+        at = now()
+        if at - last < STEP_NS:
+            left -= at - last
+        else:
+            waited_ns, slept = min(run_delay_ns() - delay_ns, at - last), own_sleeps() - sleeps
+            delay_ns, sleeps = delay_ns + waited_ns, sleeps + slept  # a wait that began after the step is part of the next one
+            items.append(item("run_queue", last, at, waited_ns))
+            if not slept:
+                items.append(item("interrupts", last, at, at - last - waited_ns))
+        last = at
+    return [*items, item("cpu", began, last, int(ms * MS))]
+
+
 def lock_disk(ms, **parameters):
     return [*lock(ms), *disk(1.2 * ms, **parameters)]
 
@@ -274,7 +299,7 @@ def clean(**_):
 
 
 WORK = {work.__name__: work for work in (
-    cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, retransmission, reclaim, lock_disk, gil_downstream, cpu_downstream, cpu_sleep, decoy_lock, clean)}
+    cpu, quota, sleep, lock, lock_spin, gil, disk, faults, downstream, retransmission, reclaim, interrupts, lock_disk, gil_downstream, cpu_downstream, cpu_sleep, decoy_lock, clean)}
 
 
 def parse(target):

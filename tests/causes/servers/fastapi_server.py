@@ -1,6 +1,7 @@
 """FastAPI on uvicorn: streams of events like the streams of language models, jobs for pools of threads, and tasks that wait for tasks. PORT LOG FOLDER LOOP
 (asyncio or uvloop). A route adds ground truth to `request.state.truth`; the log is written when the reply is complete."""
 import asyncio
+import contextlib
 import functools
 import sys
 import threading
@@ -9,12 +10,12 @@ import time
 import anyio
 import httpx
 import uvicorn
-from common import MS, Server, Spinner, cpu, item, now, parse, per_thread, run_delay_ns
+from common import MS, Account, Server, Spinner, cpu, item, now, parse, per_thread, run_delay_ns
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-TOKENS = 5
+TOKENS, HOPS = 5, 60
 server, app = Server(), FastAPI()
 
 
@@ -193,18 +194,22 @@ async def wait_for(request: Request):
 
 
 @functools.cache
-def spinner():
-    return Spinner()
+def spinners():
+    return Spinner(), Spinner()
 
 
-@app.get("/handovers")
-async def handovers(request: Request):
-    """Jobs that do nothing, each handed to a thread and back, while another thread computes: each time, whichever goes on waits for the GIL."""
-    t0 = now()
-    with spinner():
-        while now() - t0 < asked_ms(request) * MS:
-            await asyncio.to_thread(now)
-    request.state.truth.append(item("lock", t0, now(), holder=spinner().native_id))
+@app.get("/gil_hops")
+async def gil_hops(request: Request):
+    """Jobs that do nothing, each handed to a thread and back; `ms` is 0, or two threads compute meanwhile: each time, whichever goes on waits for the GIL."""
+    with contextlib.ExitStack() as stack:
+        if asked_ms(request):
+            for spinner in spinners():
+                stack.enter_context(spinner)
+        with Account("lock") as account:
+            for _ in range(HOPS):
+                await asyncio.to_thread(now)
+    held = {"holders": [spinner.native_id for spinner in spinners()], "functions": ["Spinner.run()"]}
+    request.state.truth += [one | held if one["cause"] == "lock" else one for one in account.items if asked_ms(request)]
 
 
 async def logged(scope, receive, send):
