@@ -18,6 +18,7 @@
 
 #include "probes/common/task.bpf.h"
 #include "probes/python.h"
+#include "probes/recorder/recorder_gil.bpf.h"
 #include "probes/recorder/recorder_put_task.bpf.h"
 
 #define PYTHON_STATES_SEARCHED 16 /* at most, PYTHON_STATES_PIECES times */
@@ -328,12 +329,21 @@ static __noinline void record_python_wait(const struct python_layout *l, __u64 n
     recorder_put_object(&place, &r);
 }
 
+static __always_inline bool is_switch(__u32 moment)
+{
+    return moment == RECORDER_AT_PREEMPTION || moment == RECORDER_AT_FUTEX || moment == RECORDER_AT_SLEEP;
+}
+
 /* What the current thread does at this moment. A task's job is finished when the byte that says so arrives, and not
  * when its send ends: what that wakes may long run by then. Before the send the thread releases the GIL: if that wakes
  * the event loop, it may have forgotten who waits for the future when the byte arrives. */
 static __noinline int record_python(const struct python_layout *l, __u64 now_ns, __u32 moment, __u64 word)
 {
     const struct recorder_place place = recorder_place();
+    const __u32 tid = bpf_get_current_pid_tgid();
+    struct recorder_task *known = bpf_map_lookup_elem(&recorder_tasks, &tid);
+    if (known && known->gil_from_ns && is_switch(moment))
+        gil_end_wait(known, now_ns);
     if (moment == RECORDER_AT_SLEEP) {
         record_python_work(l, now_ns, false);
         return 0;
@@ -343,8 +353,12 @@ static __noinline int record_python(const struct python_layout *l, __u64 now_ns,
         record_python_work(l, now_ns, true);
         return 0;
     }
-    if (moment == RECORDER_AT_FUTEX)
+    if (moment == RECORDER_AT_FUTEX) {
         record_python_wait(l, now_ns);
+        known = bpf_map_lookup_elem(&recorder_tasks, &tid);
+        if (known)
+            gil_begin_wait(known, now_ns);
+    }
     const bool leaves = moment == RECORDER_AT_PREEMPTION || moment == RECORDER_AT_FUTEX;
     const bool runs = moment == RECORDER_AT_SOCKET || leaves || (moment == RECORDER_AT_RELEASE && !is_for_gil);
     const __u64 state = python_current_state(l);

@@ -27,10 +27,18 @@ struct {
  * thread states that there had been when it was searched. */
 struct recorder_task {
     __u64 address, id;
-    __u32 reason;   /* Go: of the wait that was recorded last, as the runtime numbers it */
-    __u32 is_told;  /* Go: a wait of it was recorded since it was seen to run */
+    union {
+        struct {
+            __u32 reason;  /* Go: of the wait that was recorded last, as the runtime numbers it */
+            __u32 is_told; /* Go: a wait of it was recorded since it was seen to run */
+        };
+        __u64 gil_from_ns; /* Python: recorder_gil.bpf.h */
+    };
     __u32 searches; /* Python: how often the job of the thread may still be searched for, since it waited for work */
-    __u32 before;   /* Go: the goroutine that the thread ran before, and whose wait was recorded: low bits of its id */
+    union {
+        __u32 before;       /* Go: low bits of the id of the goroutine that ran before, and whose wait was recorded */
+        __u32 gil_switches; /* Python: recorder_gil.bpf.h */
+    };
 };
 
 /* By thread. */
@@ -54,3 +62,11 @@ struct {
     __type(key, struct recorder_python_state);
     __type(value, __u32);
 } recorder_python_threads SEC(".maps");
+
+/* How long the threads of a Python program have waited for its GIL, in ns, by process; user space takes it out. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, RECORDER_PROGRAMS_MAX);
+    __type(key, __u32);
+    __type(value, __u64);
+} recorder_gil_waits SEC(".maps");

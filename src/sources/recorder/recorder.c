@@ -2,6 +2,8 @@
  * records. */
 #include "sources/recorder/recorder.h"
 
+#include "sources/attach/map_access.h"
+#include "sources/attach/map_walk.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
 #include "sources/attach/trace_parameters.h"
@@ -199,6 +201,19 @@ static int recorder_shed(void *self, enum source_detail detail)
 static bool recorder_is_enabled(void *self)
 {
     return flight_recorder_is_enabled(((const struct recorder_source *)self)->recorder);
+}
+
+void recorder_source_take_gil_waits(void *recorder_source, void (*take)(void *context, uint32_t pid, uint64_t ns),
+                                    void *context)
+{
+    const struct recorder_source *s = recorder_source;
+    const int fd = bpf_map__fd(s->bpf->maps.recorder_gil_waits);
+    _cleanup_(map_walk_end) struct map_walk walk;
+    uint32_t pid;
+    uint64_t ns;
+    for (map_walk_begin(&walk, fd); map_walk_next(&walk, &pid, NULL);)
+        if (map_take_element(fd, &pid, &ns))
+            take(context, pid, ns);
 }
 
 /* ---- statistics ---- */

@@ -18,3 +18,8 @@ struct recorder_options {
     uint64_t memory_bytes; /* of the rings, all CPUs together; for the pipeline, which creates them with the shared
                               tables */
 };
+
+/* Takes out how long the threads of Python programs have waited for the GIL since the last call, for each process that
+ * waited. `recorder_source`: the state of an opened source. `take` is called with `context`. */
+void recorder_source_take_gil_waits(void *recorder_source, void (*take)(void *context, uint32_t pid, uint64_t ns),
+                                    void *context);

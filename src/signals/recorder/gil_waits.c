@@ -1,0 +1,80 @@
+/* See gil_waits.h. */
+#include "signals/recorder/gil_waits.h"
+
+#include "resolve/process/processes.h"
+#include "signals/signal.h"
+#include "sources/recorder/recorder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVICES_MAX 128
+
+struct gil_waits {
+    const struct signal_services *services;
+    void *source;
+    size_t count;
+    struct {
+        char name[64];
+        uint64_t ns;
+    } waits[SERVICES_MAX]; /* the last one: of all further services */
+};
+
+int gil_waits_new(const struct signal_services *services, void *recorder_source, struct gil_waits **ret)
+{
+    struct gil_waits *w = calloc(1, sizeof(*w));
+    if (!w)
+        return -ENOMEM;
+    w->services = services;
+    w->source = recorder_source;
+    *ret = w;
+    return 0;
+}
+
+void gil_waits_free(struct gil_waits *w)
+{
+    free(w);
+}
+
+/* A process that has exited may only have left the name of its main thread. */
+static void name_service(const struct gil_waits *w, uint32_t pid, char out[64])
+{
+    struct processes *processes = w->services->processes;
+    const struct process *process = processes_find(processes, pid, 0);
+    char command[16] = "";
+    if (!process)
+        processes_command(processes, pid, command);
+    snprintf(out, 64, "%s",
+             process      ? processes_resource(processes, process)->service_name
+             : command[0] ? command
+                          : "unknown");
+}
+
+static void add_wait(void *self, uint32_t pid, uint64_t ns)
+{
+    struct gil_waits *w = self;
+    char name[64];
+    size_t i = 0;
+    name_service(w, pid, name);
+    while (i < w->count && strcmp(w->waits[i].name, name) != 0)
+        i++;
+    if (i == SERVICES_MAX)
+        i--;
+    if (i == w->count) {
+        w->count++;
+        snprintf(w->waits[i].name, sizeof(w->waits[i].name), "%s", w->count == SERVICES_MAX ? "other" : name);
+    }
+    w->waits[i].ns += ns;
+}
+
+void gil_waits_metrics(struct gil_waits *w, struct metric_set *set)
+{
+    recorder_source_take_gil_waits(w->source, add_wait, w);
+    for (size_t i = 0; i < w->count; i++)
+        metric_add(set, "sonde_python_gil_wait_seconds", METRIC_COUNTER, "seconds",
+                   "Time that threads of Python programs waited for the global interpreter lock (GIL), all threads "
+                   "together.",
+                   (double)w->waits[i].ns / 1e9, METRIC_LABELS({"service_name", w->waits[i].name}));
+}
