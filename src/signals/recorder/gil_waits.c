@@ -11,10 +11,12 @@
 #include <string.h>
 
 #define SERVICES_MAX 128
+#define INTERVAL_NS  1000000000ull
 
 struct gil_waits {
     const struct signal_services *services;
     void *source;
+    uint64_t next_ns;
     size_t count;
     struct {
         char name[64];
@@ -69,9 +71,16 @@ static void add_wait(void *self, uint32_t pid, uint64_t ns)
     w->waits[i].ns += ns;
 }
 
-void gil_waits_metrics(struct gil_waits *w, struct metric_set *set)
+void gil_waits_follow(struct gil_waits *w, uint64_t now_ns)
 {
+    if (now_ns < w->next_ns)
+        return;
+    w->next_ns = now_ns + INTERVAL_NS;
     recorder_source_take_gil_waits(w->source, add_wait, w);
+}
+
+void gil_waits_metrics(const struct gil_waits *w, struct metric_set *set)
+{
     for (size_t i = 0; i < w->count; i++)
         metric_add(set, "sonde_python_gil_wait_seconds", METRIC_COUNTER, "seconds",
                    "Time that threads of Python programs waited for the global interpreter lock (GIL), all threads "

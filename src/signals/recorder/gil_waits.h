@@ -16,5 +16,6 @@ int gil_waits_new(const struct signal_services *services, void *recorder_source,
 void gil_waits_free(struct gil_waits *w);
 DEFINE_FREEP(gil_waits)
 
-/* Reads what the source has counted since the last call, and names the processes that waited. */
-void gil_waits_metrics(struct gil_waits *w, struct metric_set *set);
+/* Once a turn: reads what the source has counted, at most once a second, while the processes can be named. */
+void gil_waits_follow(struct gil_waits *w, uint64_t now_ns);
+void gil_waits_metrics(const struct gil_waits *w, struct metric_set *set);

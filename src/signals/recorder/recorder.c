@@ -3,6 +3,7 @@
  */
 #include "sources/recorder/recorder.h"
 
+#include "base/clock.h"
 #include "signals/recorder/gil_waits.h"
 #include "signals/signal.h"
 
@@ -25,6 +26,12 @@ static int create_recorder(const struct signal_services *services, const void *s
 static void destroy_recorder(void *self)
 {
     gil_waits_free(self);
+}
+
+static void follow_waits(void *self, const struct mapped_processes *mapped)
+{
+    (void)mapped;
+    gil_waits_follow(self, clock_monotonic_ns());
 }
 
 static void put_metrics(void *self, struct metric_set *set)
@@ -52,5 +59,6 @@ const struct signal signal_recorder = {
     .recorder_bytes = recorder_bytes,
     .create = create_recorder,
     .destroy = destroy_recorder,
+    .turn = follow_waits,
     .metrics = put_metrics,
 };
