@@ -158,6 +158,10 @@ struct thread_info {
 #endif
 };
 
+struct list_head {
+    struct list_head *next, *prev;
+};
+
 struct task_struct {
     struct thread_info thread_info;
     struct thread_struct thread;
@@ -171,6 +175,8 @@ struct task_struct {
     struct css_set *cgroups;
     const struct cred *real_cred;
     struct task_struct *real_parent;
+    struct list_head children, sibling;
+    void *vfork_done; /* until a vforked child executes a program or exits */
     __u64 start_time;
     __u64 start_boottime; /* the clock of /proc/PID/stat */
     struct sched_entity se;
@@ -199,6 +205,24 @@ struct vm_area_struct {
 
 struct irqaction {
     const char *name;
+};
+
+/* ---- blocked.bpf.c ---- */
+
+struct lock_owner { /* atomic_long_t */
+    __u64 counter;
+};
+
+struct mutex {
+    struct lock_owner owner;
+};
+
+struct rw_semaphore {
+    struct lock_owner owner;
+};
+
+struct task_struct___blocker { /* CONFIG_DETECT_HUNG_TASK_BLOCKER, 6.16 and later */
+    unsigned long blocker;     /* the lock that it waits for, and its type in the low bits */
 };
 
 /* ---- request.bpf.c ---- */
@@ -413,10 +437,6 @@ struct mount {
     struct mount *mnt_next_for_sb; /* 6.17 and later */
     int mnt_id;
     __u64 mnt_id_unique; /* 6.8 and later */
-};
-
-struct list_head {
-    struct list_head *next;
 };
 
 struct super_block___list { /* before 6.17 */

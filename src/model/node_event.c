@@ -23,6 +23,11 @@ static const struct {
     {"reclaim.long",
      "of a cgroup: raise its limit, or look at what grew in it; of the node: give services limits (memory.high), or the "
      "node less work; docs/signals/reclaim.md."},
+    {"blocked.long",
+     "what it waits for does not come: look at the holder, or by the functions at the file system, its server or its "
+     "device, and at dmesg; docs/signals/blocked.md."},
+    {"blocked.load", "the load average counts these tasks, which need no CPU: look at what the oldest one waits for; "
+                     "docs/signals/blocked.md."},
 };
 
 const char *node_event_advice(const char *name)

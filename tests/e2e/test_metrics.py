@@ -12,6 +12,7 @@ from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.agents import NO_REQUESTS, everything_enabled
 from harness.paths import TOP
 from harness.processes import wait_for
+from harness.workloads import workload_path
 from io_probe import limitation
 from memory_limits import cgroup, large_file, limited  # noqa: F401 (fixtures)
 from real_servers import get, start_prefork
@@ -100,6 +101,25 @@ def exchange_tls_records():
             client.recv(100)
 
 
+CONTEND = """
+import threading
+def compute():
+    while True:
+        pass
+for _ in range(2):
+    threading.Thread(target=compute).start()
+"""
+
+
+def block_and_contend(started, run):
+    """Threads that wait for Python's GIL, and a thread that waits for its vforked child, which goes on for a while."""
+    contending = run("/usr/bin/python3", "-c", CONTEND)
+    wait_for(lambda: started.metric("sonde_python_gil_wait_seconds_total"), what="waits for the GIL")
+    contending.kill()
+    run(workload_path("vforks"), 60)
+    wait_for(lambda: started.metric("sonde_blocked_tasks"), what="the blocked task")
+
+
 def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_system, limited, large_file):  # noqa: F811
     """Stacks of servers' waits are recorded only where off-CPU profiles, which have them, are disabled."""
     plain = agent()
@@ -127,6 +147,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     unseen.add("rpc_server_call_duration_seconds")  # of gRPC: test_http2
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
     wait_for(lambda: all(re.search(rf"^{name}[{{ ]", started.text("/metrics"), re.M) for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
+    block_and_contend(started, run)
     assert {**of_plain, **exported(started)} == documented
 
 

@@ -192,6 +192,11 @@ static size_t resolve_kernel(struct sample_resolver *r, const uint64_t *addresse
     return n;
 }
 
+void sample_kernel_frame(struct sample_resolver *r, uint64_t address, struct frame *ret)
+{
+    kernel_symbols_find(r->kernel, address - 1, ret);
+}
+
 static void add_truncation_frame(struct sample *s, struct frame *frames, const char *reason)
 {
     frames[s->frame_count++] = (struct frame){

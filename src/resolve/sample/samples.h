@@ -40,6 +40,9 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
 /* The frames of the sample resolved last, leaf first, which a caller may complete. */
 struct frame *sample_frames(struct sample_resolver *r);
 
+/* Names a return address of a kernel stack, as kernel_symbols_find does. */
+void sample_kernel_frame(struct sample_resolver *r, uint64_t address, struct frame *ret);
+
 /* Adds a frame of kind FRAME_WAIT as the leaf of `s`, or replaces the one added before. `s` must be the sample resolved
  * last, with its own frames. `text` is borrowed as long as `s` is used. */
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);
