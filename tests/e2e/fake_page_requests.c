@@ -71,6 +71,7 @@ static const struct request synthetic_requests[] = {
      .status = 503,
      .cause = "93 % waiting for a lock at pthread_mutex_lock < checkout",
      .upstream = "127.0.0.1:5432",
+     .upstream_call = "PostgreSQL SELECT",
      .upstream_ns = 20 * MS,
      .port = 8100,
      .group = {.requests = 9, .lost_ns = 3762 * MS, .time_ns = 3870 * MS, .is_estimate = true},
@@ -146,7 +147,7 @@ int fake_requests(void *context, uint64_t seconds, size_t max, enum request_choi
         *requests[i] = synthetic_requests[from];
         requests[i]->container_id = requests[i]->peer = "";
         if (!requests[i]->upstream)
-            requests[i]->upstream = "";
+            requests[i]->upstream = requests[i]->upstream_call = "";
         if (!requests[i]->unit)
             requests[i]->unit = "";
         if (!grouped)
