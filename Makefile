@@ -1,7 +1,7 @@
 # The commands of the README; Meson does everything else.
 BUILD ?= build
 
-.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package image clean
+.PHONY: all run server test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package image clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -13,6 +13,10 @@ $(BUILD)/build.ninja: tools/packages/build.txt
 
 run: all                ## start `sonde up` as root and print the address of its page
 	@tools/as-root $(BUILD)/sonde up
+
+server: all             ## download the engine of `sonde server` into build/engine (167 MB), and start it
+	@tools/install-engine $(BUILD)/engine
+	@$(BUILD)/sonde server --data $(BUILD)/server-data
 
 test:                   ## install the packages for tests and run the deterministic ones
 	@tools/install-packages build test

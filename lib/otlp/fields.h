@@ -5,9 +5,17 @@
 
 /* common.proto, resource.proto */
 enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
-enum { ANY_VALUE_STRING = 1, ANY_VALUE_BOOL = 2, ANY_VALUE_INT = 3, ANY_VALUE_DOUBLE = 4, ANY_VALUE_ARRAY = 5 };
-enum { ARRAY_VALUES = 1 };
-enum { SCOPE_NAME = 1, SCOPE_VERSION = 2 };
+enum {
+    ANY_VALUE_STRING = 1,
+    ANY_VALUE_BOOL = 2,
+    ANY_VALUE_INT = 3,
+    ANY_VALUE_DOUBLE = 4,
+    ANY_VALUE_ARRAY = 5,
+    ANY_VALUE_MAP = 6,
+    ANY_VALUE_BYTES = 7
+};
+enum { ARRAY_VALUES = 1 }; /* and the pairs of a map */
+enum { SCOPE_NAME = 1, SCOPE_VERSION = 2, SCOPE_ATTRIBUTES = 3 };
 enum { RESOURCE_ATTRIBUTES = 1 };
 
 /* trace.proto */
@@ -32,10 +40,24 @@ enum {
 };
 enum { SPAN_KIND_SERVER = 2 };
 enum { SPAN_FLAG_SAMPLED = 1, SPAN_FLAG_KNOWS_REMOTE = 0x100, SPAN_FLAG_IS_REMOTE = 0x200 };
-enum { SPAN_LINK_TRACE_ID = 1, SPAN_LINK_SPAN_ID = 2 };
+enum { SPAN_LINK_TRACE_ID = 1, SPAN_LINK_SPAN_ID = 2, SPAN_LINK_TRACE_STATE = 3, SPAN_LINK_ATTRIBUTES = 4 };
 enum { EVENT_TIME = 1, EVENT_NAME = 2, EVENT_ATTRIBUTES = 3 };
 enum { STATUS_MESSAGE = 2, STATUS_CODE = 3 };
 enum { STATUS_CODE_ERROR = 2 };
+
+/* logs.proto; its messages above log records have the numbers of those above spans */
+enum {
+    LOG_TIME = 1,
+    LOG_SEVERITY_NUMBER = 2,
+    LOG_SEVERITY_TEXT = 3,
+    LOG_BODY = 5,
+    LOG_ATTRIBUTES = 6,
+    LOG_FLAGS = 8,
+    LOG_TRACE_ID = 9,
+    LOG_SPAN_ID = 10,
+    LOG_OBSERVED_TIME = 11,
+    LOG_EVENT_NAME = 12
+};
 
 /* metrics.proto */
 enum { METRICS_RESOURCE_METRICS = 1 }; /* of MetricsData, and of ExportMetricsServiceRequest (metrics_service.proto) */

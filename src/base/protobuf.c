@@ -1,8 +1,6 @@
 /* The protobuf wire format; see protobuf.h. */
 #include "base/protobuf.h"
 
-enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
-
 void protobuf_varint(struct buf *b, uint64_t value)
 {
     uint8_t bytes[10];
@@ -29,20 +27,20 @@ void protobuf_put_number(struct buf *b, uint32_t field, uint64_t value)
 
 void protobuf_put_oneof_number(struct buf *b, uint32_t field, uint64_t value)
 {
-    protobuf_varint(b, field << 3 | WIRE_VARINT);
+    protobuf_varint(b, field << 3 | PROTOBUF_VARINT);
     protobuf_varint(b, value);
 }
 
 void protobuf_put_fixed64(struct buf *b, uint32_t field, uint64_t value)
 {
-    protobuf_varint(b, field << 3 | WIRE_FIXED64);
+    protobuf_varint(b, field << 3 | PROTOBUF_FIXED64);
     protobuf_fixed64(b, value);
 }
 
 void protobuf_put_fixed32(struct buf *b, uint32_t field, uint32_t value)
 {
     uint8_t bytes[4];
-    protobuf_varint(b, field << 3 | WIRE_FIXED32);
+    protobuf_varint(b, field << 3 | PROTOBUF_FIXED32);
     for (int i = 0; i < 4; i++)
         bytes[i] = (uint8_t)(value >> 8 * i);
     buf_append(b, bytes, sizeof(bytes));
@@ -50,7 +48,7 @@ void protobuf_put_fixed32(struct buf *b, uint32_t field, uint32_t value)
 
 void protobuf_put_bytes(struct buf *b, uint32_t field, const void *data, size_t size)
 {
-    protobuf_varint(b, field << 3 | WIRE_BYTES);
+    protobuf_varint(b, field << 3 | PROTOBUF_BYTES);
     protobuf_varint(b, size);
     buf_append(b, data, size);
 }
@@ -68,19 +66,19 @@ bool protobuf_next_field(struct cursor *c, struct protobuf_field *ret)
     if (cursor_left(c) == 0)
         return false;
     uint64_t key = cursor_uleb128(c);
-    *ret = (struct protobuf_field){.number = key >> 3};
-    switch (key & 7) {
-    case WIRE_VARINT:
+    *ret = (struct protobuf_field){.number = key >> 3, .wire = key & 7};
+    switch (ret->wire) {
+    case PROTOBUF_VARINT:
         ret->value = cursor_uleb128(c);
         break;
-    case WIRE_FIXED64:
+    case PROTOBUF_FIXED64:
         ret->value = cursor_u64(c);
         break;
-    case WIRE_BYTES:
+    case PROTOBUF_BYTES:
         ret->inside = cursor_sub(c, cursor_uleb128(c));
         break;
-    case WIRE_FIXED32:
-        cursor_skip(c, 4);
+    case PROTOBUF_FIXED32:
+        ret->value = cursor_u32(c);
         break;
     default:
         c->failed = true;

@@ -22,9 +22,12 @@ void protobuf_put_bytes(struct buf *b, uint32_t field, const void *data, size_t 
 /* Writes `message` as an embedded message, and empties it for reuse. */
 void protobuf_put_message(struct buf *b, uint32_t field, struct buf *message);
 
+enum protobuf_wire { PROTOBUF_VARINT = 0, PROTOBUF_FIXED64 = 1, PROTOBUF_BYTES = 2, PROTOBUF_FIXED32 = 5 };
+
 struct protobuf_field {
     uint64_t number;
-    uint64_t value;       /* of a varint or a fixed64 */
+    enum protobuf_wire wire;
+    uint64_t value;       /* of a varint, a fixed64 or a fixed32 */
     struct cursor inside; /* of a length-delimited field: an embedded message, a string, packed numbers */
 };
 

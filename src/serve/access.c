@@ -12,6 +12,7 @@
 #include <string.h>
 
 struct access {
+    const char *setting; /* of the file, for messages */
     uint64_t (*now_ns)(void);
     char *path; /* NULL: none; this and the following: of the thread that reloads */
     struct file_watch watch;
@@ -21,7 +22,7 @@ struct access {
     unsigned long refused; /* since then */
 };
 
-static int read_file(const char *path, struct tokens **ret)
+static int read_file(const char *setting, const char *path, struct tokens **ret)
 {
     char why[TOKENS_WHY_BYTES] = "";
     _cleanup_free_ struct tokens *tokens = malloc(sizeof(*tokens));
@@ -29,29 +30,29 @@ static int read_file(const char *path, struct tokens **ret)
         return -ENOMEM;
     const int r = tokens_read(path, tokens, why);
     if (r < 0) {
-        log_error("page.token_file: %s: %s", path, why[0] ? why : strerror(-r));
+        log_error("%s: %s: %s", setting, path, why[0] ? why : strerror(-r));
         return r;
     }
     *ret = take_ptr(tokens);
     return 0;
 }
 
-int access_new(const char *token_file, uint64_t (*now_ns)(void), struct access **ret)
+int access_new(const char *setting, const char *token_file, uint64_t (*now_ns)(void), struct access **ret)
 {
     _cleanup_free_ struct tokens *tokens = NULL;
     struct file_watch watch;
     file_watch_start(&watch, token_file);
-    const int r = token_file ? read_file(token_file, &tokens) : 0;
+    const int r = token_file ? read_file(setting, token_file, &tokens) : 0;
     if (r < 0)
         return r;
     if (tokens && !tokens->count) {
-        log_error("page.token_file: %s has no token: `sonde token new` prints a line for it", token_file);
+        log_error("%s: %s has no token: `sonde token new` prints a line for it", setting, token_file);
         return -EINVAL;
     }
     struct access *a = calloc(1, sizeof(*a));
     if (!a)
         return -ENOMEM;
-    *a = (struct access){.now_ns = now_ns, .watch = watch, .tokens = take_ptr(tokens)};
+    *a = (struct access){.setting = setting, .now_ns = now_ns, .watch = watch, .tokens = take_ptr(tokens)};
     pthread_mutex_init(&a->lock, NULL);
     if (token_file && !(a->path = strdup(token_file))) {
         access_free(a);
@@ -69,11 +70,11 @@ int access_reload(struct access *a, const char *token_file)
     if (token_file && !path)
         return -ENOMEM;
     file_watch_start(&watch, path);
-    const int r = path ? read_file(path, &tokens) : 0;
+    const int r = path ? read_file(a->setting, path, &tokens) : 0;
     if (r < 0)
         return r;
     if (tokens && !tokens->count)
-        log_warning("page.token_file: %s has no token any more: no client can read page.listen", path);
+        log_warning("%s: %s has no token any more: no client is accepted", a->setting, path);
     pthread_mutex_lock(&a->lock);
     struct tokens *before = a->tokens;
     a->tokens = take_ptr(tokens);
@@ -90,9 +91,9 @@ void access_tick(struct access *a)
     if (!a->path || !file_watch_has_changed(&a->watch, a->path))
         return;
     if (access_reload(a, a->path) == 0)
-        log_info("page.token_file: %s is read again", a->path);
+        log_info("%s: %s is read again", a->setting, a->path);
     else
-        log_warning("page.token_file: the tokens that were read before stay valid");
+        log_warning("%s: the tokens that were read before stay valid", a->setting);
 }
 
 void access_free(struct access *a)
@@ -113,7 +114,7 @@ static void log_refusal(struct access *a, const struct sockaddr *client)
     a->refused++;
     if (a->logged_ns && now_ns - a->logged_ns < ACCESS_LOG_NS)
         return;
-    log_warning("page: %lu %s without a valid token refused, the last one from %s", a->refused,
+    log_warning("%s: %lu %s without a valid token refused, the last one from %s", a->setting, a->refused,
                 a->refused == 1 ? "request" : "requests", address_format(client, text));
     a->logged_ns = now_ns;
     a->refused = 0;

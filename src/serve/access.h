@@ -9,9 +9,9 @@
 
 struct access;
 
-/* Reads the file of tokens (tokens.h); NULL: none is needed. `now_ns` is a clock, for the rate of messages. 0, or
- * -errno after the reason was logged. */
-int access_new(const char *token_file, uint64_t (*now_ns)(void), struct access **ret);
+/* Reads the file of tokens (tokens.h); NULL: none is needed. `setting` names the file's setting in messages, and is
+ * borrowed. `now_ns` is a clock, for the rate of messages. 0, or -errno after the reason was logged. */
+int access_new(const char *setting, const char *token_file, uint64_t (*now_ns)(void), struct access **ret);
 /* Reads a file again, or another one; NULL: no token is needed any more. A file without tokens is accepted here: all
  * are revoked. After an error, which is logged, the tokens stay. */
 int access_reload(struct access *a, const char *token_file);

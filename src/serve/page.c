@@ -165,7 +165,7 @@ int page_start(const struct page_options *options, const struct page_data *data,
     if (gethostname(p->node_name, sizeof(p->node_name) - 1) < 0)
         p->node_name[0] = '\0';
     if (options->listen)
-        r = access_new(options->access.token_file, clock_monotonic_ns, &p->access)
+        r = access_new("page.token_file", options->access.token_file, clock_monotonic_ns, &p->access)
                 ?: open_network(p, options->listen, &options->access);
     if (r == 0 && options->socket.path)
         r = open_local(p, &options->socket);

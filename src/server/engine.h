@@ -1,0 +1,37 @@
+/* The engine as the server sees it: a process (engine_process.h) that is started again when it ends. Thread-safe. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "server/tables.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+
+struct engine_options {
+    const char *library;   /* path of libchdb.so */
+    const char *directory; /* of the data; absolute; locked by the caller */
+    unsigned keep_days;
+    uint64_t memory_bytes;
+};
+
+/* Starts the engine, which is ready soon afterwards; a start that fails is logged and tried again. Borrows the strings.
+ * 0 or -errno. */
+int engine_start(const struct engine_options *options, struct engine **ret);
+/* Ends the process in order. No other thread may use the engine any more. */
+void engine_free(struct engine *e);
+DEFINE_FREEP(engine)
+
+/* Inserts the rows of a file (RowBinary) into a table; rows with a token that the table has seen are ignored. 0, and
+ * `why` may have text in any case; -EPROTO: the engine refuses, see `why`; -EAGAIN: it is not running; -EPIPE: it ended
+ * meanwhile; -ETIMEDOUT: it was ended because it did not answer. Of one thread. */
+int engine_insert(struct engine *e, enum table table, uint64_t token, int rows_fd, struct buf *why);
+
+/* Runs a reader's query, which can change nothing. 0 with the result in `out`; errors as above with the reason in
+ * `out`; -EBUSY: too many queries at once; -E2BIG: the result is larger than ENGINE_RESULT_MAX_BYTES. */
+int engine_query(struct engine *e, const char *sql, size_t size, const char *format, struct buf *out);
+
+/* How often the process was started. */
+unsigned engine_starts(struct engine *e);

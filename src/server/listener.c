@@ -1,0 +1,241 @@
+/* HTTP requests with bodies; see listener.h. */
+#include "server/listener.h"
+
+#include "base/address.h"
+#include "base/log.h"
+#include "serve/host.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <strings.h>
+
+#define CONNECTIONS_MAX  512
+#define TIMEOUT_S        30                  /* without a byte */
+#define CONNECTION_BYTES ((size_t)512 << 10) /* headers: a query may be in the URL */
+#define STACK_BYTES      ((size_t)512 << 10)
+#define BODIES_MAX_BYTES ((size_t)128 << 20) /* of all requests */
+#define BACKLOG          128
+
+struct listener {
+    struct listener_options o;
+    struct host_policy hosts;
+    struct MHD_Daemon *daemon;
+    atomic_size_t body_bytes;
+};
+
+struct request {
+    struct listener *listener;
+    struct buf body;
+    size_t held; /* of body_bytes */
+};
+
+/* ---- the checks of a request before its body is read ---- */
+
+static bool is_allowed(const struct listener *l, struct MHD_Connection *connection)
+{
+    const char *host = http_header(connection, "Host");
+    if (l->o.access)
+        return access_allows(l->o.access, http_header(connection, "Authorization"),
+                             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+    return host && host_allowed(&l->hosts, host);
+}
+
+/* Pages of other sites must not use a visitor's browser. */
+static bool is_cross_site(struct MHD_Connection *connection)
+{
+    const char *site = http_header(connection, "Sec-Fetch-Site");
+    return site && strcmp(site, "cross-site") == 0;
+}
+
+/* Whether a request is refused, and then its reply. */
+static bool is_refused(struct listener *l, struct MHD_Connection *connection, const char *method, enum MHD_Result *ret)
+{
+    const char *length = http_header(connection, "Content-Length");
+    if (is_cross_site(connection))
+        *ret = http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
+    else if (!is_allowed(l, connection))
+        *ret = l->o.access ? http_reply_text(connection, MHD_HTTP_UNAUTHORIZED,
+                                             "a token is needed, in the header Authorization: Bearer TOKEN")
+                           : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
+                                             "only names of this machine are accepted in the Host header");
+    else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
+        *ret = http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are supported");
+    else if (length && strtoull(length, NULL, 10) > l->o.body_max_bytes)
+        *ret = http_reply_text(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than %zu bytes",
+                               l->o.body_max_bytes);
+    else
+        return false;
+    return true;
+}
+
+/* ---- the body ---- */
+
+static bool take_body(struct request *r, const char *data, size_t size)
+{
+    struct listener *l = r->listener;
+    const size_t before = atomic_fetch_add(&l->body_bytes, size);
+    r->held += size;
+    return before + size <= BODIES_MAX_BYTES && buf_append(&r->body, data, size) == 0;
+}
+
+static void drop_body(struct request *r)
+{
+    atomic_fetch_sub(&r->listener->body_bytes, r->held);
+    r->held = 0;
+    r->body.size = 0;
+}
+
+static enum MHD_Result answer_request(struct request *r, struct MHD_Connection *connection, const char *method,
+                                      const char *path)
+{
+    const struct listener *l = r->listener;
+    if (r->body.error == -EFBIG)
+        return http_reply_text(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than %zu bytes",
+                               l->o.body_max_bytes);
+    if (r->body.error || atomic_load(&r->listener->body_bytes) > BODIES_MAX_BYTES)
+        return http_reply_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at once");
+    const struct listener_request request = {
+        .connection = connection, .method = method, .path = path, .body = &r->body};
+    return l->o.answer(l->o.context, &request);
+}
+
+/* Called when the headers are complete, for each part of the body, and at its end. A reply to the first call closes the
+ * connection, so that the body of a refused request is not read. */
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path, const char *method,
+                              const char *version, const char *upload, size_t *upload_size, void **request)
+{
+    struct listener *l = context;
+    struct request *r = *request;
+    enum MHD_Result result;
+    (void)version;
+    if (!r) {
+        if (is_refused(l, connection, method, &result))
+            return result;
+        *request = r = calloc(1, sizeof(*r));
+        if (!r)
+            return MHD_NO;
+        *r = (struct request){.listener = l, .body.max_bytes = l->o.body_max_bytes};
+        return MHD_YES;
+    }
+    if (*upload_size) {
+        if (!r->body.error && !take_body(r, upload, *upload_size)) {
+            drop_body(r);
+            r->body.error = r->body.error ? r->body.error : -ENOMEM;
+        }
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    return answer_request(r, connection, method, path);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **request,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct request *r = *request;
+    (void)context;
+    (void)connection;
+    (void)why;
+    if (!r)
+        return;
+    drop_body(r);
+    buf_clear(&r->body);
+    free(r);
+    *request = NULL;
+}
+
+/* ---- start and end ---- */
+
+static int listen_at(union address *address, socklen_t size, int *ret_fd)
+{
+    const int on = 1;
+    _cleanup_close_ int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, &address->any, size) < 0 ||
+        listen(fd, BACKLOG) < 0 || getsockname(fd, &address->any, &size) < 0)
+        return -errno;
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+static void log_from_library(void *context, const char *format, va_list args)
+{
+    char text[256];
+    (void)context;
+    vsnprintf(text, sizeof(text), format, args);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug("server: %s", text);
+}
+
+static int start_daemon(struct listener *l, int fd)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
+    errno = 0;
+    l->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, handle, l, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return l->daemon ? 0 : errno == ENOPKG ? -ENOPKG : -EAGAIN;
+}
+
+int listener_start(const struct listener_options *options, struct listener **ret)
+{
+    _cleanup_free_ struct listener *l = calloc(1, sizeof(*l));
+    union address address;
+    socklen_t size;
+    _cleanup_close_ int fd = -1;
+    if (!l)
+        return -ENOMEM;
+    if (address_parse(options->address, &address, &size) < 0) {
+        log_error("%s: '%s' is not ADDRESS:PORT, such as 127.0.0.1:4318", options->option, options->address);
+        return -EINVAL;
+    }
+    if (!address_is_loopback(&address) && !options->access) {
+        log_error(
+            "%s: %s can be reached by other machines: give --token-file as well (`sonde token new` makes its lines)",
+            options->option, options->address);
+        return -EINVAL;
+    }
+    int r = listen_at(&address, size, &fd);
+    if (r < 0)
+        return log_errno(r, "cannot listen on %s (%s chooses another address)", options->address, options->option);
+    l->o = *options;
+    l->hosts = (struct host_policy){
+        .port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port),
+        .loopback_only = address_is_loopback(&address)};
+    r = start_daemon(l, fd);
+    if (r == -ENOPKG)
+        log_error("cannot listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12",
+                  options->address);
+    if (r < 0)
+        return r;
+    take_fd(&fd); /* the daemon closes it */
+    *ret = take_ptr(l);
+    return 0;
+}
+
+void listener_free(struct listener *l)
+{
+    if (!l)
+        return;
+    MHD_stop_daemon(l->daemon);
+    free(l);
+}
+
+uint16_t listener_port(const struct listener *l)
+{
+    return l->hosts.port;
+}
+
+bool listener_is_local(const struct listener *l)
+{
+    return l->hosts.loopback_only;
+}

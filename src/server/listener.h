@@ -1,0 +1,38 @@
+/* An address on which the server answers HTTP requests with bodies, over libmicrohttpd: one thread for each connection.
+ * Checks the Host header or the token, and limits bodies, connections and the memory of all bodies together. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "serve/access.h"
+#include "serve/http.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct listener;
+
+struct listener_request {
+    struct MHD_Connection *connection;
+    const char *method, *path;
+    const struct buf *body; /* empty if there is none */
+};
+
+struct listener_options {
+    const char *option;    /* that sets the address, for messages: "--listen" */
+    const char *address;   /* "127.0.0.1:4318" */
+    struct access *access; /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
+    size_t body_max_bytes; /* of one request */
+    /* Called from many threads: replies to a request that was accepted. */
+    enum MHD_Result (*answer)(void *context, const struct listener_request *request);
+    void *context;
+};
+
+/* Listens until listener_free. 0, or -errno after the reason was logged. */
+int listener_start(const struct listener_options *options, struct listener **ret);
+/* Waits for replies in progress. */
+void listener_free(struct listener *l);
+DEFINE_FREEP(listener)
+
+uint16_t listener_port(const struct listener *l);
+bool listener_is_local(const struct listener *l);

@@ -1,0 +1,183 @@
+/* From the spool into the engine; see loader.h. */
+#include "server/loader.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "server/batch.h"
+#include "server/spool_files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define TICK_NS      100000000ull
+#define RETRY_NS     1000000000ull
+#define FAILURES_MAX 5 /* of one segment, refusals and ends of the engine during it: then it is set aside */
+
+struct loader {
+    struct spool *spool;
+    struct engine *engine;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool ends;
+    uint64_t failed_segment; /* and how often it failed; of the thread */
+    unsigned failures;
+};
+
+/* ---- one segment ---- */
+
+static int put_rows(int files[TABLE_COUNT], enum table table, struct cursor rows)
+{
+    if (files[table] < 0)
+        files[table] = memfd_create(table_name(table), MFD_CLOEXEC);
+    return files[table] < 0 ? -errno : spool_write_all(files[table], rows.data, rows.size);
+}
+
+/* Sorts the rows of a segment by table into files in memory. */
+static int sort_rows(const struct buf *contents, int files[TABLE_COUNT])
+{
+    struct cursor c = cursor_make(contents->data, contents->size), rows;
+    struct spool_batch batch;
+    enum table table;
+    int r = 0;
+    while (r == 0 && spool_next_batch(&c, &batch))
+        for (struct cursor data = cursor_make(batch.data, batch.size); r == 0 && batch_next_rows(&data, &table, &rows);)
+            r = put_rows(files, table, rows);
+    return r;
+}
+
+/* Errors as engine_insert's. */
+static int insert_segment(struct loader *l, const struct spool_segment *segment, struct buf *why)
+{
+    _cleanup_buf_ struct buf contents = {0};
+    int files[TABLE_COUNT];
+    memset(files, -1, sizeof(files));
+    int r = spool_read(l->spool, segment, &contents) ?: sort_rows(&contents, files);
+    buf_clear(&contents);
+    for (enum table table = 0; table < TABLE_COUNT; table++) {
+        if (r == 0 && files[table] >= 0)
+            r = engine_insert(l->engine, table, segment->number, files[table], why);
+        closep(&files[table]);
+    }
+    return r;
+}
+
+/* ---- failures ---- */
+
+/* Reasons that go away: the rows are fine, and the spool refuses more when it is full. */
+static bool may_pass(int error, const char *why)
+{
+    static const char *const texts[] = {"NOT_ENOUGH_SPACE", "No space left", "MEMORY_LIMIT", "CANNOT_WRITE",
+                                        "TOO_MANY_PARTS"};
+    for (size_t i = 0; error == -EPROTO && i < array_size(texts); i++)
+        if (strstr(why, texts[i]))
+            return true;
+    return error != -EPROTO && error != -EPIPE && error != -ETIMEDOUT;
+}
+
+static void count_failure(struct loader *l, const struct spool_segment *segment, int error, const char *why)
+{
+    const bool passes = may_pass(error, why);
+    if (l->failed_segment != segment->number) {
+        l->failed_segment = segment->number;
+        l->failures = 0;
+    }
+    if (l->failures == 0)
+        log_warning("segment %016" PRIx64 " cannot be inserted yet: %s", segment->number,
+                    why[0] ? why : strerror(-error));
+    if (passes && l->failures)
+        return;
+    l->failures += passes ? 0 : 1;
+    if (l->failures < FAILURES_MAX)
+        return;
+    const int r = spool_set_aside(l->spool, segment);
+    if (r == 0)
+        log_error("segment %016" PRIx64 " is set aside in the spool (.refused): the engine refused it %d times",
+                  segment->number, FAILURES_MAX);
+    else
+        log_errno(r, "segment %016" PRIx64 " cannot be set aside", segment->number);
+}
+
+/* ---- the thread ---- */
+
+/* True: the loader is to end. */
+static bool wait_ns(struct loader *l, uint64_t ns)
+{
+    const struct timespec until = clock_timespec_of(clock_monotonic_ns() + ns);
+    pthread_mutex_lock(&l->lock);
+    while (!l->ends && pthread_cond_timedwait(&l->changed, &l->lock, &until) == 0)
+        ;
+    const bool ends = l->ends;
+    pthread_mutex_unlock(&l->lock);
+    return ends;
+}
+
+static void load_one(struct loader *l, const struct spool_segment *segment, bool *ret_failed)
+{
+    _cleanup_buf_ struct buf why = {0};
+    int r = insert_segment(l, segment, &why);
+    *ret_failed = r < 0;
+    if (r < 0) {
+        buf_putc(&why, '\0');
+        count_failure(l, segment, r, why.data ? why.data : "");
+        return;
+    }
+    r = spool_remove(l->spool, segment);
+    *ret_failed = r < 0;
+    if (r < 0)
+        log_errno(r, "segment %016" PRIx64 " is inserted but cannot be removed", segment->number);
+}
+
+static void *load(void *loader)
+{
+    struct loader *l = loader;
+    struct spool_segment segment;
+    for (bool failed = false, more = false; !wait_ns(l, failed ? RETRY_NS : more ? 0 : TICK_NS);) {
+        spool_tick(l->spool);
+        failed = false;
+        more = spool_oldest(l->spool, &segment) == 0;
+        if (more)
+            load_one(l, &segment, &failed);
+    }
+    return NULL;
+}
+
+int loader_start(struct spool *spool, struct engine *engine, struct loader **ret)
+{
+    struct loader *l = calloc(1, sizeof(*l));
+    sigset_t all, before;
+    if (!l)
+        return -ENOMEM;
+    l->spool = spool;
+    l->engine = engine;
+    pthread_mutex_init(&l->lock, NULL);
+    clock_cond_init(&l->changed);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int r = pthread_create(&l->thread, NULL, load, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (r != 0) {
+        free(l);
+        return -r;
+    }
+    *ret = l;
+    return 0;
+}
+
+void loader_free(struct loader *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->ends = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->thread, NULL);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}

@@ -1,0 +1,20 @@
+/* Attributes of OTLP as values of columns. Values that are not text become text as in the Collector's exporter: numbers
+ * in decimal, lists and maps as JSON, bytes as base64. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/cursor.h"
+
+#include <stdint.h>
+
+#define OTLP_DEPTH_MAX 16 /* of values in values */
+
+/* Appends the KeyValue messages in the fields `number` of `message` as a Map(String, String). 0; -EBADMSG: a message is
+ * invalid; -ELOOP: values in values beyond OTLP_DEPTH_MAX. */
+int otlp_put_attributes(struct buf *row, struct cursor message, uint32_t number);
+
+/* Appends an AnyValue as a String. Errors as above. */
+int otlp_put_value(struct buf *row, struct cursor any_value);
+
+/* Finds the text of the attribute `key`; an empty cursor: there is none. */
+struct cursor otlp_find_text(struct cursor message, uint32_t number, const char *key);

@@ -1,0 +1,57 @@
+/* Decodes OTLP requests (protobuf) into rows of the tables. The bytes are untrusted. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/cursor.h"
+#include "server/tables.h"
+
+#define OTLP_ROWS_MAX_BYTES ((size_t)32 << 20) /* of one request, as rows: each row repeats its resource */
+#define OTLP_WHY_BYTES      160
+
+struct otlp_rows {
+    uint64_t from_ns, to_ns; /* rows of other times are rejected: the engine would not keep them. Set by the caller */
+    struct buf tables[TABLE_COUNT];
+    uint32_t counts[TABLE_COUNT];
+    uint64_t rejected;        /* spans, log records */
+    char why[OTLP_WHY_BYTES]; /* of the first one */
+};
+
+/* One kind of requests: ExportTraceServiceRequest and so on. */
+struct otlp_signal {
+    const char *path; /* of the receiver */
+    /* Appends the rows of a request. 0; -EBADMSG: it is invalid; -ELOOP: values in values too deep; -EFBIG: it makes
+     * too many rows; -ENOMEM. After an error the rows are worthless. */
+    int (*decode)(struct cursor request, struct otlp_rows *rows);
+};
+
+extern const struct otlp_signal otlp_traces, otlp_logs;
+
+void otlp_rows_clear(struct otlp_rows *rows);
+#define _cleanup_otlp_rows_ _cleanup_(otlp_rows_clear)
+
+/* ---- for the decoders ---- */
+
+/* What all rows of a ResourceSpans or ResourceLogs have in common. */
+struct otlp_resource {
+    struct buf attributes; /* as a Map */
+    struct buf service;    /* as a String */
+    struct cursor schema_url;
+};
+struct otlp_scope {
+    struct cursor name, version, schema_url;
+    struct buf attributes; /* as a Map */
+};
+
+/* What decodes one span or log record into a row. */
+typedef int otlp_decode_item(struct cursor item, const struct otlp_resource *resource, const struct otlp_scope *scope,
+                             struct otlp_rows *rows);
+
+/* Walks a request, whose messages have the same field numbers in all signals: resources, scopes, items. */
+int otlp_walk(struct cursor request, struct otlp_rows *rows, otlp_decode_item *decode);
+
+/* Counts an item as rejected. */
+void otlp_reject(struct otlp_rows *rows, const char *why);
+/* Whether an item of this time is kept; otherwise it is rejected. */
+bool otlp_accepts_time(struct otlp_rows *rows, uint64_t time_ns);
+/* Whether the id has this size and is not zero. */
+bool otlp_id_is_valid(struct cursor id, size_t size);

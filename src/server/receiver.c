@@ -1,0 +1,145 @@
+/* OTLP over HTTP; see receiver.h. */
+#include "server/receiver.h"
+
+#include "base/log.h"
+#include "base/protobuf.h"
+#include "serve/origin.h"
+#include "server/batch.h"
+#include "server/inflate.h"
+#include "server/otlp_rows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+#include <xxhash.h>
+
+#define DAY_NS       (86400ull * 1000000000)
+#define CONTENT_TYPE "application/x-protobuf"
+#define RETRY_S      "5"
+
+static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs};
+
+enum { EXPORT_PARTIAL_SUCCESS = 1, PARTIAL_REJECTED = 1, PARTIAL_MESSAGE = 2 };
+enum { STATUS_TEXT = 2 }; /* of google.rpc.Status, which OTLP wants as the body of an error */
+
+/* ---- replies ---- */
+
+static enum MHD_Result reply(const struct listener_request *request, unsigned status, struct buf *body)
+{
+    const struct http_reply reply = {
+        .status = status,
+        .content_type = CONTENT_TYPE,
+        .retry_after_s = status == MHD_HTTP_SERVICE_UNAVAILABLE ? RETRY_S : NULL,
+        .allow = status == MHD_HTTP_METHOD_NOT_ALLOWED ? "POST" : NULL,
+    };
+    return http_reply_buf(request->connection, &reply, body);
+}
+
+static enum MHD_Result reply_error(const struct listener_request *request, unsigned status, const char *text)
+{
+    _cleanup_buf_ struct buf body = {0};
+    protobuf_put_bytes(&body, STATUS_TEXT, text, strlen(text));
+    return reply(request, status, &body);
+}
+
+static enum MHD_Result reply_success(const struct listener_request *request, const struct otlp_rows *rows)
+{
+    _cleanup_buf_ struct buf body = {0}, partial = {0};
+    protobuf_put_number(&partial, PARTIAL_REJECTED, rows->rejected);
+    if (rows->rejected)
+        protobuf_put_bytes(&partial, PARTIAL_MESSAGE, rows->why, strlen(rows->why));
+    if (partial.size)
+        protobuf_put_message(&body, EXPORT_PARTIAL_SUCCESS, &partial);
+    return reply(request, MHD_HTTP_OK, &body);
+}
+
+static enum MHD_Result reply_failure(const struct listener_request *request, int error)
+{
+    switch (error) {
+    case -EBADMSG:
+        return reply_error(request, MHD_HTTP_BAD_REQUEST, "the body is not a valid message of this path");
+    case -ELOOP:
+        return reply_error(request, MHD_HTTP_BAD_REQUEST, "attribute values are nested too deeply");
+    case -EFBIG:
+        return reply_error(request, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: send smaller batches");
+    case -EOPNOTSUPP:
+        return reply_error(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Encoding must be gzip, zstd or identity");
+    case -ENOSPC:
+        return reply_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the server's spool is full: try again later");
+    default:
+        log_errno(error, "a batch cannot be stored");
+        return reply_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the batch cannot be stored now: try again later");
+    }
+}
+
+/* ---- a request ---- */
+
+/* A retry has the same bytes, after decompression, and comes from the same client. */
+static struct batch_key key_of(const struct listener_request *request, const struct otlp_signal *signal,
+                               const struct buf *message)
+{
+    const struct sockaddr *client =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    const XXH128_hash_t hash = XXH3_128bits_withSeed(
+        message->data, message->size, origin_of_address(client) ^ XXH3_64bits(signal->path, strlen(signal->path)));
+    struct batch_key key;
+    memcpy(key.bytes, &hash, sizeof(key.bytes));
+    return key;
+}
+
+static int store_rows(const struct receiver *receiver, const struct batch_key *key, const struct otlp_rows *rows)
+{
+    _cleanup_buf_ struct buf data = {0};
+    uint32_t count = 0;
+    for (enum table table = 0; table < TABLE_COUNT; table++) {
+        batch_put_rows(&data, table, &rows->tables[table]);
+        count += rows->counts[table];
+    }
+    if (buf_error(&data) < 0 || !count)
+        return buf_error(&data);
+    const struct spool_batch batch = {.key = *key, .rows = count, .data = data.data, .size = data.size};
+    return spool_append(receiver->spool, &batch);
+}
+
+static int receive(const struct receiver *receiver, const struct listener_request *request,
+                   const struct otlp_signal *signal, struct otlp_rows *rows)
+{
+    _cleanup_buf_ struct buf message = {0};
+    const uint64_t now_ns = receiver->unix_ns();
+    int r = inflate_body(&message, http_header(request->connection, "Content-Encoding"), request->body->data,
+                         request->body->size, RECEIVER_BODY_MAX_BYTES);
+    if (r < 0)
+        return r;
+    rows->from_ns = now_ns - receiver->keep_days * DAY_NS;
+    rows->to_ns = now_ns + DAY_NS;
+    r = signal->decode(cursor_make(message.data, message.size), rows);
+    if (r < 0)
+        return r;
+    const struct batch_key key = key_of(request, signal, &message);
+    return store_rows(receiver, &key, rows);
+}
+
+static bool is_protobuf(const char *content_type)
+{
+    const size_t size = strlen(CONTENT_TYPE);
+    return content_type && strncasecmp(content_type, CONTENT_TYPE, size) == 0 && strchr(" ;", content_type[size]);
+}
+
+enum MHD_Result receiver_answer(void *receiver, const struct listener_request *request)
+{
+    const struct otlp_signal *signal = NULL;
+    _cleanup_otlp_rows_ struct otlp_rows rows = {0};
+    for (size_t i = 0; i < array_size(signals); i++)
+        if (strcmp(request->path, signals[i]->path) == 0)
+            signal = signals[i];
+    if (!signal)
+        return reply_error(request, MHD_HTTP_NOT_FOUND, "this receiver has /v1/traces and /v1/logs");
+    if (strcmp(request->method, "POST") != 0)
+        return reply_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
+    if (!is_protobuf(http_header(request->connection, "Content-Type")))
+        return reply_error(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                           "Content-Type must be " CONTENT_TYPE " (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf)");
+    const int r = receive(receiver, request, signal, &rows);
+    return r < 0 ? reply_failure(request, r) : reply_success(request, &rows);
+}

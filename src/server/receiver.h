@@ -1,0 +1,17 @@
+/* The receiver of OTLP over HTTP: /v1/traces and /v1/logs, in protobuf, compressed or not. A request is answered with
+ * 200 when its rows are in the spool, on disk. */
+#pragma once
+
+#include "server/listener.h"
+#include "server/spool.h"
+
+#define RECEIVER_BODY_MAX_BYTES ((size_t)16 << 20) /* compressed or not */
+
+struct receiver {
+    struct spool *spool;
+    unsigned keep_days;
+    uint64_t (*unix_ns)(void);
+};
+
+/* An answer of listener_options, whose context is the receiver. */
+enum MHD_Result receiver_answer(void *receiver, const struct listener_request *request);

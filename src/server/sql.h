@@ -1,0 +1,12 @@
+/* SQL over HTTP, as ClickHouse's HTTP interface has it: the query in the parameter `query`, in the body, or in both;
+ * the format by FORMAT in the query, by `default_format` or the header X-ClickHouse-Format; /ping. Queries can only
+ * read. */
+#pragma once
+
+#include "server/engine.h"
+#include "server/listener.h"
+
+#define SQL_BODY_MAX_BYTES ((size_t)256 << 10)
+
+/* An answer of listener_options, whose context is the engine. */
+enum MHD_Result sql_answer(void *engine, const struct listener_request *request);

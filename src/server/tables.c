@@ -1,0 +1,128 @@
+/* Columns of the tables, and the statements about them; see tables.h. */
+#include "server/tables.h"
+
+#include "base/cleanup.h"
+
+#include <inttypes.h>
+
+#define NAME "LowCardinality(String)"
+#define MAP  "Map(LowCardinality(String), String)"
+#define TIME "DateTime64(9)"
+
+struct column {
+    const char *name, *type;
+    const char *codec; /* NULL: ZSTD(1) */
+    const char *value; /* computed by the engine, not inserted; NULL: inserted */
+};
+
+static const struct column traces_columns[] = {
+    {"Timestamp", TIME, "Delta(8), ZSTD(1)"},
+    {"TraceId", "String"},
+    {"SpanId", "String"},
+    {"ParentSpanId", "String"},
+    {"TraceState", "String"},
+    {"SpanName", NAME},
+    {"SpanKind", NAME},
+    {"ServiceName", NAME},
+    {"ResourceAttributes", MAP},
+    {"ScopeName", "String"},
+    {"ScopeVersion", "String"},
+    {"SpanAttributes", MAP},
+    {"Duration", "UInt64"},
+    {"StatusCode", NAME},
+    {"StatusMessage", "String"},
+    {"Events.Timestamp", "Array(" TIME ")"},
+    {"Events.Name", "Array(" NAME ")"},
+    {"Events.Attributes", "Array(" MAP ")"},
+    {"Links.TraceId", "Array(String)"},
+    {"Links.SpanId", "Array(String)"},
+    {"Links.TraceState", "Array(String)"},
+    {"Links.Attributes", "Array(" MAP ")"},
+    {0},
+};
+
+static const struct column logs_columns[] = {
+    {"Timestamp", TIME, "Delta(8), ZSTD(1)"},
+    {"TimestampTime", "DateTime", .value = "toDateTime(Timestamp)"},
+    {"TraceId", "String"},
+    {"SpanId", "String"},
+    {"TraceFlags", "UInt8"},
+    {"SeverityText", NAME},
+    {"SeverityNumber", "UInt8"},
+    {"ServiceName", NAME},
+    {"Body", "String"},
+    {"ResourceSchemaUrl", NAME},
+    {"ResourceAttributes", MAP},
+    {"ScopeSchemaUrl", NAME},
+    {"ScopeName", "String"},
+    {"ScopeVersion", NAME},
+    {"ScopeAttributes", MAP},
+    {"LogAttributes", MAP},
+    {"EventName", "String"},
+    {0},
+};
+
+#define KEYS_AND_VALUES(map)                                                                                           \
+    "INDEX keys_" map " mapKeys(" map ") TYPE bloom_filter(0.01), "                                                    \
+    "INDEX values_" map " mapValues(" map ") TYPE bloom_filter(0.01), "
+#define TRACE_ID "INDEX trace_id TraceId TYPE bloom_filter(0.001), "
+
+static const struct {
+    const char *name;
+    const struct column *columns;
+    const char *indexes, *day, *order;
+} tables[TABLE_COUNT] = {
+    [TABLE_TRACES] = {"otel_traces", traces_columns,
+                      TRACE_ID KEYS_AND_VALUES("ResourceAttributes")
+                          KEYS_AND_VALUES("SpanAttributes") "INDEX duration Duration TYPE minmax",
+                      "toDate(Timestamp)", "ServiceName, SpanName, toDateTime(Timestamp)"},
+    [TABLE_LOGS] = {"otel_logs", logs_columns,
+                    TRACE_ID KEYS_AND_VALUES("ResourceAttributes")
+                        KEYS_AND_VALUES("LogAttributes") "INDEX body Body TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 8",
+                    "toDate(TimestampTime)", "ServiceName, TimestampTime, Timestamp"},
+};
+
+const char *table_name(enum table table)
+{
+    return tables[table].name;
+}
+
+void table_put_create(struct buf *sql, enum table table, unsigned keep_days)
+{
+    buf_printf(sql, "CREATE TABLE IF NOT EXISTS " TABLES_DATABASE ".%s (", tables[table].name);
+    for (const struct column *c = tables[table].columns; c->name; c++)
+        buf_printf(sql, "`%s` %s%s%s CODEC(%s), ", c->name, c->type, c->value ? " DEFAULT " : "",
+                   c->value ? c->value : "", c->codec ? c->codec : "ZSTD(1)");
+    /* fsync: the spool forgets a segment that the engine has taken. The window of tokens: many more than there can be
+     * segments whose insertion is not certain. */
+    buf_printf(sql,
+               "%s) ENGINE = MergeTree PARTITION BY %s ORDER BY (%s) TTL %s + INTERVAL %u DAY "
+               "SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, "
+               "non_replicated_deduplication_window = 10000",
+               tables[table].indexes, tables[table].day, tables[table].order, tables[table].day, keep_days);
+}
+
+static void put_columns(struct buf *sql, const struct column *columns, bool with_types)
+{
+    const char *separator = "";
+    for (const struct column *c = columns; c->name; c++) {
+        if (c->value)
+            continue;
+        buf_printf(sql, "%s`%s`%s%s", separator, c->name, with_types ? " " : "", with_types ? c->type : "");
+        separator = ", ";
+    }
+}
+
+void table_put_insert(struct buf *sql, enum table table, const char *path, uint64_t token)
+{
+    buf_printf(sql, "INSERT INTO " TABLES_DATABASE ".%s (", tables[table].name);
+    put_columns(sql, tables[table].columns, false);
+    buf_printf(sql, ") SELECT * FROM file('%s', 'RowBinary', '", path);
+    put_columns(sql, tables[table].columns, true);
+    /* One block, so that a repetition has the same block: all or nothing for each day. */
+    buf_printf(sql,
+               "') SETTINGS insert_deduplication_token = '%016" PRIx64 "', max_threads = 1, max_insert_threads = 1, "
+               "min_insert_block_size_rows = 1000000000, min_insert_block_size_bytes = 1000000000000, "
+               "input_format_parallel_parsing = 0",
+               token);
+}

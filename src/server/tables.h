@@ -1,0 +1,21 @@
+/* The tables of the centre, with the names and columns of the OpenTelemetry Collector's ClickHouse exporter, so that
+ * what exists for those works here. */
+#pragma once
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TABLES_DATABASE "otel"
+
+enum table { TABLE_TRACES, TABLE_LOGS, TABLE_COUNT };
+
+const char *table_name(enum table table);
+
+/* Appends the statement that creates the table, if it does not exist, with rows kept for `keep_days`. */
+void table_put_create(struct buf *sql, enum table table, unsigned keep_days);
+
+/* Appends the statement that inserts the rows of `path` (absolute), which are RowBinary in the order of the columns.
+ * The engine ignores a second statement with the same `token`. */
+void table_put_insert(struct buf *sql, enum table table, const char *path, uint64_t token);

@@ -1,0 +1,186 @@
+"""The centre, `sonde server`: OTLP in, SQL out, with kill -9 of both processes in between. The engine's library must be installed (centre.py)."""
+import http.client
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from centre import ask, engine_library, field, fixed64, pair, request, span, start_server
+from harness.processes import wait_for
+from pypi import environment
+
+PACKAGES = ["opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"]
+
+
+@pytest.fixture
+def server(run, sonde, tmp_path):
+    """server(arguments..., data=...) starts a server; it must end in order."""
+    started = []
+
+    def start(*arguments, **options):
+        started.append(start_server(run, sonde, tmp_path / "data", *arguments, number=len(started), **options))
+        return started[-1]
+    engine_library()
+    yield start
+    for one in started:
+        if one.running.alive:
+            assert one.running.stop() == 0, one.running.error[-3000:]
+
+
+def run_to_end(sonde, *arguments):
+    return subprocess.run([sonde, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+def test_spans_and_logs_are_rows(server):
+    """As the Collector's exporter has them; compressed or not; a retry is not stored twice."""
+    one, now = server(), time.time_ns()
+    packet = request([span(1, "GET /a", now, 5_000_000, **{"http.route": "/a", "n": -1, "share": 0.1, "ok": True})])
+    for compressed in (False, True, True):
+        assert one.post("/v1/traces", packet, compressed=compressed)[::2] == (200, b"")
+    record = fixed64(1, now) + field(2, 17) + field(3, "ERROR") + field(5, field(1, "it broke")) + field(6, pair("k", "v")) + field(9, (7).to_bytes(16, "big"))
+    assert one.post("/v1/logs", request([record]))[0] == 200
+    one.await_value("SELECT count() FROM otel_traces", "1")
+    assert one.value("SELECT TraceId, SpanName, SpanKind, ServiceName, ScopeName, Duration, StatusCode, ResourceAttributes['host.name'], SpanAttributes FROM otel_traces") == \
+        "\t".join(["0" * 31 + "1", "GET /a", "Server", "shop", "test", "5000000", "Unset", "node-1", "{'http.route':'/a','n':'-1','share':'0.1','ok':'true'}"])
+    assert one.value("SELECT toUnixTimestamp64Nano(Timestamp) FROM otel_traces") == str(now)
+    one.await_value("SELECT count() FROM otel_logs", "1")
+    assert one.value("SELECT Body, SeverityText, SeverityNumber, ServiceName, LogAttributes['k'], right(TraceId, 2) FROM otel_logs") == "it broke\tERROR\t17\tshop\tv\t07"
+
+
+def test_requests_that_are_refused(server):
+    one, now = server("--keep", "10"), time.time_ns()
+    old, future, without_id = span(1, start_ns=now - 11 * 86400 * 10**9), span(2, start_ns=now + 2 * 86400 * 10**9), span(0, start_ns=now)
+    status, _, body = one.post("/v1/traces", request([old, future, without_id, span(3, start_ns=now)]))
+    assert status == 200 and body[:4] == field(1, b"x" * (len(body) - 2))[:2] + b"\x08\x03" and b"longer ago" in body
+    one.await_value("SELECT count(), any(right(TraceId, 1)) FROM otel_traces", "1\t3")
+    for path, packet, headers, expected in [("/v1/traces", b"\xff", {}, 400), ("/v1/traces", request([b"\x08\x01"]), {}, 400), ("/v1/nothing", b"", {}, 404),
+                                            ("/v1/traces", b"{}", {"Content-Type": "application/json"}, 415), ("/v1/traces", b"x", {"Content-Encoding": "br"}, 415),
+                                            ("/v1/traces", b"not gzip", {"Content-Encoding": "gzip"}, 400), ("/v1/traces", b"", {"Host": "evil.example"}, 403)]:
+        assert one.post(path, packet, headers)[0] == expected, (path, packet)
+    assert one.post("/v1/traces", b"\0" * (17 << 20), compressed=True)[0] == 413
+    assert ask(one.otlp_port, "GET", "/v1/traces", None, {})[0] == 405
+
+
+def test_readers_can_only_read(server, tmp_path):
+    one = server()
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    one.await_value("SELECT 1", "1")
+    for sql in [f"SELECT file('{secret}')", f"SELECT * FROM file('{secret}', 'LineAsString')", f"SELECT 1 INTO OUTFILE '{tmp_path}/out'", "SELECT 1 INTO/**/ outfile 'x'",
+                "SELECT \u2018'\u2019 INTO OUTFILE 'x'", "INSERT INTO otel_traces SELECT * FROM otel_traces", "DROP TABLE otel_traces", "KILL QUERY WHERE 1", "SET readonly = 0",
+                "SELECT 1 SETTINGS max_memory_usage = 0", "USE default", "SELECT 1; SELECT 2", "SELECT * FROM url('http://127.0.0.1/', 'CSV', 'a String')",
+                "CREATE TEMPORARY TABLE t (a Int8)", "SELECT file('/proc/1/environ')", "SELECT repeat('a', 1000000000)", "SELECT * FROM numbers(100000000)", ""]:
+        status, text = one.query(sql)
+        assert status == 400 and "secret\n" not in text, (sql, text)
+        assert one.value("SELECT 5") == "5"  # and not what a failed query had put out
+    assert one.query("SELECT 1", max_memory_usage=0)[0] == 400
+    assert not (tmp_path / "out").exists() and "the engine ended" not in one.running.error
+
+
+def test_formats_of_answers(server):
+    one = server()
+    assert one.query("SELECT 1 AS a", default_format="JSONEachRow") == (200, '{"a":1}\n')
+    assert one.query("SELECT 1 AS a FORMAT CSVWithNames", default_format="JSON") == (200, '"a"\n1\n')
+    assert ask(one.sql_port, "GET", "/?query=SELECT+1%2B1", None, {})[::2] == (200, b"2\n")
+    assert ask(one.sql_port, "POST", "/?query=SELECT+count()+FROM", b"otel_traces", {"X-ClickHouse-Format": "CSV"})[::2] == (200, b"0\n")
+    assert ask(one.sql_port, "GET", "/ping", None, {})[::2] == (200, b"Ok.\n")
+    status, text = one.query("SELECT * FROM nothing")
+    assert status == 400 and text.startswith("Code: 60. DB::Exception:")
+
+
+class Senders:
+    """Threads that send batches of spans with numbers of their own, and send a batch again until it is acknowledged, whatever happens to the server."""
+
+    def __init__(self, count, ports):
+        self.acknowledged, self.ends, self.ports = [set() for _ in range(count)], threading.Event(), ports
+        self.threads = [threading.Thread(target=self.send, args=(index,)) for index in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def send(self, index):
+        for batch in range(1, 1_000_000):
+            numbers = [index << 40 | batch << 8 | i for i in range(1, 21)]
+            packet = request([span(number) for number in numbers])
+            while not self.deliver(packet):
+                time.sleep(0.01)
+            self.acknowledged[index].update(numbers)
+            if self.ends.is_set():
+                return
+
+    def deliver(self, packet):
+        try:
+            return ask(self.ports[0], "POST", "/v1/traces", packet, {"Content-Type": "application/x-protobuf"})[0] == 200
+        except (OSError, http.client.HTTPException):  # no connection, or an answer that was cut
+            return False
+
+    def finish(self):
+        self.ends.set()
+        for thread in self.threads:
+            thread.join(60)
+        return sum(map(len, self.acknowledged))
+
+
+def test_kills_lose_and_repeat_nothing(server):
+    """kill -9 of the server and of the engine while batches come in."""
+    ports, kills = [0], random.Random(1)
+    one = server()
+    ports[0] = one.otlp_port
+    senders = Senders(4, ports)
+    for turn in range(8):
+        time.sleep(kills.uniform(0.3, 1.6))
+        if turn % 2:
+            pid = wait_for(one.engine_pid, 30, "the engine")
+            os.kill(pid, signal.SIGKILL)
+        else:
+            os.kill(one.running.pid, signal.SIGKILL)
+            wait_for(lambda: not one.running.alive, 10, "the end of the server")
+            one = server()
+            ports[0] = one.otlp_port
+    total = senders.finish()
+    assert total > 1000
+    one.await_value("SELECT count(), uniqExact(TraceId) FROM otel_traces", f"{total}\t{total}", 60)
+
+
+@pytest.mark.peer
+def test_what_an_sdk_sends(server, run):
+    """The Python SDK of OpenTelemetry; SQL names the slowest route."""
+    one = server()
+    python = environment("server-sdk", PACKAGES, ["/usr/bin/python3"], "True") / "python"
+    code = """
+import sys, time
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+provider = TracerProvider(resource=Resource.create({"service.name": "sdk", "host.name": "node-2"}))
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=sys.argv[1], compression=Compression.Gzip)))
+tracer = provider.get_tracer("test")
+now = time.time_ns()
+for i in range(1000):
+    slow = i % 10 == 0
+    span = tracer.start_span("GET /slow" if slow else "GET /fast", start_time=now, attributes={"http.route": "/slow" if slow else "/fast"})
+    span.end(now + (50_000_000 if slow else 1_000_000))
+provider.shutdown()
+"""
+    assert run(python, "-c", code, f"http://127.0.0.1:{one.otlp_port}/v1/traces").wait(120) == 0
+    one.await_value("SELECT count() FROM otel_traces", "1000")
+    assert one.value("SELECT SpanAttributes['http.route'] AS route, ResourceAttributes['host.name'], count(), max(Duration) / 1e6 FROM otel_traces"
+                     " GROUP BY ALL ORDER BY 4 DESC LIMIT 1") == "/slow\tnode-2\t100\t50"
+
+
+def test_missing_engine_is_a_sentence(sonde, tmp_path):
+    done = run_to_end(sonde, "server", "--data", tmp_path / "data", "--engine", tmp_path / "nothing")
+    assert done.returncode == 1 and "--engine" in done.stderr and "No such file" in done.stderr
+
+
+def test_second_server_and_open_addresses_are_refused(server, sonde, tmp_path):
+    server()
+    library = engine_library()
+    done = run_to_end(sonde, "server", "--data", tmp_path / "data", "--engine", library, "--listen", "127.0.0.1:0", "--otlp-listen", "127.0.0.1:0")
+    assert done.returncode == 1 and "another sonde server uses" in done.stderr
+    done = run_to_end(sonde, "server", "--data", tmp_path / "other", "--engine", library, "--listen", "127.0.0.1:0", "--otlp-listen", "0.0.0.0:0")
+    assert done.returncode == 2 and "--token-file" in done.stderr
