@@ -58,6 +58,8 @@ static int read_scope(struct cursor c, struct otlp_scope *ret)
             ret->name = otlp_inside(&c, &f);
         else if (f.number == SCOPE_VERSION)
             ret->version = otlp_inside(&c, &f);
+        else if (f.number == SCOPE_DROPPED_ATTRIBUTES)
+            ret->dropped_attributes = otlp_number(&c, &f, PROTOBUF_VARINT);
     }
     return c.failed ? -EBADMSG : r;
 }

@@ -12,7 +12,7 @@ struct otlp_rows {
     uint64_t from_ns, to_ns; /* rows of other times are rejected: the engine would not keep them. Set by the caller */
     struct buf tables[TABLE_COUNT];
     uint32_t counts[TABLE_COUNT];
-    uint64_t rejected;        /* spans, log records */
+    uint64_t rejected;        /* spans, log records, points */
     char why[OTLP_WHY_BYTES]; /* of the first one */
 };
 
@@ -24,14 +24,14 @@ struct otlp_signal {
     int (*decode)(struct cursor request, struct otlp_rows *rows);
 };
 
-extern const struct otlp_signal otlp_traces, otlp_logs;
+extern const struct otlp_signal otlp_traces, otlp_logs, otlp_metrics;
 
 void otlp_rows_clear(struct otlp_rows *rows);
 #define _cleanup_otlp_rows_ _cleanup_(otlp_rows_clear)
 
 /* ---- for the decoders ---- */
 
-/* What all rows of a ResourceSpans or ResourceLogs have in common. */
+/* What all rows of a ResourceSpans, ResourceLogs or ResourceMetrics have in common. */
 struct otlp_resource {
     struct buf attributes; /* as a Map */
     struct buf service;    /* as a String */
@@ -40,9 +40,10 @@ struct otlp_resource {
 struct otlp_scope {
     struct cursor name, version, schema_url;
     struct buf attributes; /* as a Map */
+    uint64_t dropped_attributes;
 };
 
-/* What decodes one span or log record into a row. */
+/* What decodes one span, log record or metric into rows. */
 typedef int otlp_decode_item(struct cursor item, const struct otlp_resource *resource, const struct otlp_scope *scope,
                              struct otlp_rows *rows);
 

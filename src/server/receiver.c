@@ -18,7 +18,7 @@
 #define CONTENT_TYPE "application/x-protobuf"
 #define RETRY_S      "5"
 
-static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs};
+static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs, &otlp_metrics};
 
 enum { EXPORT_PARTIAL_SUCCESS = 1, PARTIAL_REJECTED = 1, PARTIAL_MESSAGE = 2 };
 enum { STATUS_TEXT = 2 }; /* of google.rpc.Status, which OTLP wants as the body of an error */
@@ -134,7 +134,7 @@ enum MHD_Result receiver_answer(void *receiver, const struct listener_request *r
         if (strcmp(request->path, signals[i]->path) == 0)
             signal = signals[i];
     if (!signal)
-        return reply_error(request, MHD_HTTP_NOT_FOUND, "this receiver has /v1/traces and /v1/logs");
+        return reply_error(request, MHD_HTTP_NOT_FOUND, "this receiver has /v1/traces, /v1/logs and /v1/metrics");
     if (strcmp(request->method, "POST") != 0)
         return reply_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
     if (!is_protobuf(http_header(request->connection, "Content-Type")))

@@ -62,10 +62,72 @@ static const struct column logs_columns[] = {
     {0},
 };
 
+/* Of all tables of metrics: which metric, and when. */
+#define METRIC_COLUMNS                                                                                                 \
+    {"ResourceAttributes", MAP}, {"ResourceSchemaUrl", "String"}, {"ScopeName", "String"}, {"ScopeVersion", "String"}, \
+        {"ScopeAttributes", MAP}, {"ScopeDroppedAttrCount", "UInt32"}, {"ScopeSchemaUrl", "String"},                   \
+        {"ServiceName", NAME}, {"MetricName", "String"}, {"MetricDescription", "String"}, {"MetricUnit", "String"},    \
+        {"Attributes", MAP}, {"StartTimeUnix", TIME, "Delta(8), ZSTD(1)"}, {"TimeUnix", TIME, "Delta(8), ZSTD(1)"},    \
+    {                                                                                                                  \
+        "Flags", "UInt32"                                                                                              \
+    }
+#define EXEMPLAR_COLUMNS                                                                                               \
+    {"Exemplars.FilteredAttributes", "Array(" MAP ")"}, {"Exemplars.TimeUnix", "Array(" TIME ")"},                     \
+        {"Exemplars.Value", "Array(Float64)"}, {"Exemplars.SpanId", "Array(String)"},                                  \
+    {                                                                                                                  \
+        "Exemplars.TraceId", "Array(String)"                                                                           \
+    }
+
+static const struct column gauges_columns[] = {METRIC_COLUMNS, {"Value", "Float64"}, EXEMPLAR_COLUMNS, {0}};
+
+static const struct column sums_columns[] = {METRIC_COLUMNS,          {"Value", "Float64"},
+                                             EXEMPLAR_COLUMNS,        {"AggregationTemporality", "Int32"},
+                                             {"IsMonotonic", "Bool"}, {0}};
+
+static const struct column histograms_columns[] = {METRIC_COLUMNS,
+                                                   {"Count", "UInt64", "Delta(8), ZSTD(1)"},
+                                                   {"Sum", "Float64"},
+                                                   {"Min", "Float64"},
+                                                   {"Max", "Float64"},
+                                                   {"BucketCounts", "Array(UInt64)"},
+                                                   {"ExplicitBounds", "Array(Float64)"},
+                                                   EXEMPLAR_COLUMNS,
+                                                   {"AggregationTemporality", "Int32"},
+                                                   {0}};
+
+static const struct column exponentials_columns[] = {METRIC_COLUMNS,
+                                                     {"Count", "UInt64", "Delta(8), ZSTD(1)"},
+                                                     {"Sum", "Float64"},
+                                                     {"Min", "Float64"},
+                                                     {"Max", "Float64"},
+                                                     {"Scale", "Int32"},
+                                                     {"ZeroCount", "UInt64"},
+                                                     {"PositiveOffset", "Int32"},
+                                                     {"PositiveBucketCounts", "Array(UInt64)"},
+                                                     {"NegativeOffset", "Int32"},
+                                                     {"NegativeBucketCounts", "Array(UInt64)"},
+                                                     EXEMPLAR_COLUMNS,
+                                                     {"AggregationTemporality", "Int32"},
+                                                     {0}};
+
+static const struct column summaries_columns[] = {METRIC_COLUMNS,
+                                                  {"Count", "UInt64", "Delta(8), ZSTD(1)"},
+                                                  {"Sum", "Float64"},
+                                                  {"ValueAtQuantiles.Quantile", "Array(Float64)"},
+                                                  {"ValueAtQuantiles.Value", "Array(Float64)"},
+                                                  {0}};
+
 #define KEYS_AND_VALUES(map)                                                                                           \
     "INDEX keys_" map " mapKeys(" map ") TYPE bloom_filter(0.01), "                                                    \
     "INDEX values_" map " mapValues(" map ") TYPE bloom_filter(0.01), "
 #define TRACE_ID "INDEX trace_id TraceId TYPE bloom_filter(0.001), "
+
+#define METRIC_INDEXES                                                                                                 \
+    "INDEX keys_ResourceAttributes mapKeys(ResourceAttributes) TYPE bloom_filter(0.01), "                              \
+    "INDEX values_ResourceAttributes mapValues(ResourceAttributes) TYPE bloom_filter(0.01), "                          \
+    "INDEX keys_Attributes mapKeys(Attributes) TYPE bloom_filter(0.01), "                                              \
+    "INDEX values_Attributes mapValues(Attributes) TYPE bloom_filter(0.01)"
+#define METRIC_ORDER "ServiceName, MetricName, Attributes, toUnixTimestamp64Nano(TimeUnix)"
 
 static const struct {
     const char *name;
@@ -80,6 +142,13 @@ static const struct {
                     TRACE_ID KEYS_AND_VALUES("ResourceAttributes")
                         KEYS_AND_VALUES("LogAttributes") "INDEX body Body TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 8",
                     "toDate(TimestampTime)", "ServiceName, TimestampTime, Timestamp"},
+    [TABLE_GAUGES] = {"otel_metrics_gauge", gauges_columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER},
+    [TABLE_SUMS] = {"otel_metrics_sum", sums_columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER},
+    [TABLE_HISTOGRAMS] = {"otel_metrics_histogram", histograms_columns, METRIC_INDEXES, "toDate(TimeUnix)",
+                          METRIC_ORDER},
+    [TABLE_EXPONENTIALS] = {"otel_metrics_exponential_histogram", exponentials_columns, METRIC_INDEXES,
+                            "toDate(TimeUnix)", METRIC_ORDER},
+    [TABLE_SUMMARIES] = {"otel_metrics_summary", summaries_columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER},
 };
 
 const char *table_name(enum table table)

@@ -9,7 +9,16 @@
 
 #define TABLES_DATABASE "otel"
 
-enum table { TABLE_TRACES, TABLE_LOGS, TABLE_COUNT };
+enum table {
+    TABLE_TRACES,
+    TABLE_LOGS,
+    TABLE_GAUGES,
+    TABLE_SUMS,
+    TABLE_HISTOGRAMS,
+    TABLE_EXPONENTIALS,
+    TABLE_SUMMARIES,
+    TABLE_COUNT
+};
 
 const char *table_name(enum table table);
 

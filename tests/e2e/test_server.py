@@ -3,14 +3,17 @@ import http.client
 import os
 import random
 import signal
+import struct
 import subprocess
 import threading
 import time
 
 import pytest
 from centre import ask, engine_library, field, fixed64, pair, request, span, start_server
+from exporting import sets
 from harness.processes import wait_for
 from pypi import environment
+from real_servers import get, start_prefork
 
 PACKAGES = ["opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"]
 
@@ -48,6 +51,32 @@ def test_spans_and_logs_are_rows(server):
     assert one.value("SELECT toUnixTimestamp64Nano(Timestamp) FROM otel_traces") == str(now)
     one.await_value("SELECT count() FROM otel_logs", "1")
     assert one.value("SELECT Body, SeverityText, SeverityNumber, ServiceName, LogAttributes['k'], right(TraceId, 2) FROM otel_logs") == "it broke\tERROR\t17\tshop\tv\t07"
+
+
+def point(now, *fields):
+    return fixed64(3, now) + b"".join(fields)
+
+
+def test_points_are_rows(server):
+    """All kinds of metrics."""
+    one, now = server(), time.time_ns()
+    attribute, exemplar = pair("k", "v"), fixed64(2, now) + field(3, 2.5) + field(4, b"\x01" * 8) + field(5, b"\x02" * 16)
+    metrics = {"g": field(5, field(1, point(now, field(4, 1.5), field(7, attribute), field(5, exemplar))) + field(1, point(now, fixed64(6, -3 & (1 << 64) - 1)))),
+               "s": field(7, field(1, point(now, fixed64(6, 7), field(8, 1))) + field(2, 2) + field(3, 1)),
+               "h": field(9, field(1, point(now, fixed64(4, 3), field(5, 4.5), field(6, struct.pack("<2Q", 1, 2)), field(7, struct.pack("<d", 0.5)), field(9, attribute),
+                                            field(11, 0.25), field(12, 4.0))) + field(2, 1)),
+               "e": field(10, field(1, point(now, fixed64(4, 6), field(6, 3), field(8, field(1, 4) + field(2, b"\x01\x05")), field(9, field(2, b"")))) + field(2, 2)),
+               "q": field(11, field(1, point(now, fixed64(4, 9), field(5, 90.0), field(6, field(1, 0.5) + field(2, 10.0)), field(7, attribute))))}
+    body = request([field(1, name) + field(2, "about") + field(3, "By") + data for name, data in metrics.items()])
+    assert one.post("/v1/metrics", body)[::2] == (200, b"")
+    one.await_value("SELECT count(), sum(Value) FROM otel_metrics_gauge", "2\t-1.5")
+    assert one.value("SELECT ServiceName, MetricName, MetricDescription, MetricUnit, Attributes, Exemplars.Value, Exemplars.TraceId FROM otel_metrics_gauge WHERE Value > 0") == \
+        "\t".join(["shop", "g", "about", "By", "{'k':'v'}", "[2.5]", f"['{'02' * 16}']"])
+    one.await_value("SELECT Value, Flags, AggregationTemporality, IsMonotonic FROM otel_metrics_sum", "7\t1\t2\ttrue")
+    one.await_value("SELECT Count, Sum, BucketCounts, ExplicitBounds, Min, Max, Attributes['k'] FROM otel_metrics_histogram", "3\t4.5\t[1,2]\t[0.5]\t0.25\t4\tv")
+    one.await_value("SELECT Count, Scale, PositiveOffset, PositiveBucketCounts, NegativeBucketCounts FROM otel_metrics_exponential_histogram", "6\t-2\t2\t[1,5]\t[]")
+    one.await_value("SELECT Count, Sum, ValueAtQuantiles.Quantile, ValueAtQuantiles.Value FROM otel_metrics_summary", "9\t90\t[0.5]\t[10]")
+    assert one.post("/v1/metrics", request([field(1, "g") + field(5, field(1, point(now, field(4, b"text"))))]))[0] == 400
 
 
 def test_requests_that_are_refused(server):
@@ -184,3 +213,17 @@ def test_second_server_and_open_addresses_are_refused(server, sonde, tmp_path):
     assert done.returncode == 1 and "another sonde server uses" in done.stderr
     done = run_to_end(sonde, "server", "--data", tmp_path / "other", "--engine", library, "--listen", "127.0.0.1:0", "--otlp-listen", "0.0.0.0:0")
     assert done.returncode == 2 and "--token-file" in done.stderr
+
+
+def test_what_an_agent_sends(server, agent, run):
+    """Sonde's own spans and metrics: the slowest route, and what its requests waited for."""
+    one = server()
+    served = start_prefork(run, before=("env", "OTEL_SERVICE_NAME=served"))
+    started = agent("--set", "budget.one_cpu=1000%", *sets(traces_endpoint=f"http://127.0.0.1:{one.otlp_port}/v1/traces",
+                                                            metrics_endpoint=f"http://127.0.0.1:{one.otlp_port}/v1/metrics", metrics_interval=1))
+    assert get(served.port, "/sleep?0.2").status == 200 and get(served.port, "/status?503").status == 503
+    one.await_value("SELECT SpanName, Duration > 2e8, toUInt64(SpanAttributes['sonde.component.sleep_ns']) > 2e8 FROM otel_traces WHERE ServiceName = 'served' AND StatusCode = 'Unset'",
+                    "GET /sleep\t1\t1", 60)
+    one.await_value("SELECT SpanName, StatusCode FROM otel_traces WHERE ServiceName = 'served' AND StatusCode != 'Unset'", "GET /status\tError", 60)
+    one.await_value("SELECT max(Count) FROM otel_metrics_histogram WHERE MetricName = 'http.server.request.duration' AND Attributes['http.route'] = '/sleep'", "1", 60)
+    assert started.stop() == 0

@@ -6,7 +6,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs};
+    const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs, &otlp_metrics};
     for (size_t i = 0; i < array_size(signals); i++) {
         _cleanup_otlp_rows_ struct otlp_rows rows = {.to_ns = UINT64_MAX};
         const int r = signals[i]->decode(cursor_make(data, size), &rows);
