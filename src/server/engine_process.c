@@ -69,8 +69,11 @@ static int create_tables(const struct session *s, unsigned keep_days, struct buf
     int r = run_statement(s, &sql, why);
     for (enum table table = 0; r == 0 && table < TABLE_COUNT; table++) {
         sql.size = 0;
-        table_put_create(&sql, table, keep_days);
+        table_put_create(&sql, table);
         r = run_statement(s, &sql, why);
+        sql.size = 0;
+        table_put_keep(&sql, table, keep_days);
+        r = r < 0 ? r : run_statement(s, &sql, why);
     }
     return r;
 }

@@ -38,25 +38,26 @@ static int put_rows(int files[TABLE_COUNT], enum table table, struct cursor rows
 }
 
 /* Sorts the rows of a segment by table into files in memory. */
-static int sort_rows(const struct buf *contents, int files[TABLE_COUNT])
+static int sort_rows(const struct buf *contents, int files[TABLE_COUNT], uint32_t *ret_count)
 {
+    *ret_count = 0;
     struct cursor c = cursor_make(contents->data, contents->size), rows;
     struct spool_batch batch;
     enum table table;
     int r = 0;
-    while (r == 0 && spool_next_batch(&c, &batch))
+    for (; r == 0 && spool_next_batch(&c, &batch); *ret_count += batch.rows)
         for (struct cursor data = cursor_make(batch.data, batch.size); r == 0 && batch_next_rows(&data, &table, &rows);)
             r = put_rows(files, table, rows);
     return r;
 }
 
-/* Errors as engine_insert's. */
-static int insert_segment(struct loader *l, const struct spool_segment *segment, struct buf *why)
+/* Inserts the rows of a segment that can be read, and counts them. Errors as engine_insert's. */
+static int insert_segment(struct loader *l, const struct spool_segment *segment, uint32_t *ret_count, struct buf *why)
 {
     _cleanup_buf_ struct buf contents = {0};
     int files[TABLE_COUNT];
     memset(files, -1, sizeof(files));
-    int r = spool_read(l->spool, segment, &contents) ?: sort_rows(&contents, files);
+    int r = spool_read(l->spool, segment, &contents) ?: sort_rows(&contents, files, ret_count);
     buf_clear(&contents);
     for (enum table table = 0; table < TABLE_COUNT; table++) {
         if (r == 0 && files[table] >= 0)
@@ -119,14 +120,18 @@ static bool wait_ns(struct loader *l, uint64_t ns)
 static void load_one(struct loader *l, const struct spool_segment *segment, bool *ret_failed)
 {
     _cleanup_buf_ struct buf why = {0};
-    int r = insert_segment(l, segment, &why);
+    uint32_t count = 0;
+    int r = insert_segment(l, segment, &count, &why);
     *ret_failed = r < 0;
     if (r < 0) {
         buf_putc(&why, '\0');
         count_failure(l, segment, r, why.data ? why.data : "");
         return;
     }
-    r = spool_remove(l->spool, segment);
+    if (count < segment->rows)
+        log_error("segment %016" PRIx64 " was damaged on disk: %u of its %u rows are lost; it is kept as .refused",
+                  segment->number, segment->rows - count, segment->rows);
+    r = count < segment->rows ? spool_set_aside(l->spool, segment) : spool_remove(l->spool, segment);
     *ret_failed = r < 0;
     if (r < 0)
         log_errno(r, "segment %016" PRIx64 " is inserted but cannot be removed", segment->number);

@@ -98,21 +98,23 @@ static int start_engine(struct server *s, const struct server_options *o)
 
 static int listen_for_clients(struct server *s, const struct server_options *o)
 {
-    const struct listener_options otlp = {.option = "--otlp-listen",
-                                          .address = o->otlp_address,
-                                          .access = s->access,
-                                          .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
-                                          .answer = receiver_answer,
-                                          .context = &s->receiver};
+    s->receiver = (struct receiver){.spool = s->spool, .keep_days = o->keep_days, .unix_ns = clock_unix_ns};
+    int r = o->token_file ? access_new("--token-file", o->token_file, clock_monotonic_ns, &s->access) : 0;
+    if (r < 0)
+        return r;
     const struct listener_options sql = {.option = "--listen",
                                          .address = o->sql_address,
                                          .access = s->access,
                                          .body_max_bytes = SQL_BODY_MAX_BYTES,
                                          .answer = sql_answer,
                                          .context = s->engine};
-    s->receiver = (struct receiver){.spool = s->spool, .keep_days = o->keep_days, .unix_ns = clock_unix_ns};
-    int r = o->token_file ? access_new("--token-file", o->token_file, clock_monotonic_ns, &s->access) : 0;
-    return r < 0 ? r : listener_start(&sql, &s->sql) ?: listener_start(&otlp, &s->otlp);
+    const struct listener_options otlp = {.option = "--otlp-listen",
+                                          .address = o->otlp_address,
+                                          .access = s->access,
+                                          .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
+                                          .answer = receiver_answer,
+                                          .context = &s->receiver};
+    return listener_start(&sql, &s->sql) ?: listener_start(&otlp, &s->otlp);
 }
 
 int server_start(const struct server_options *options, struct server **ret)

@@ -156,7 +156,7 @@ const char *table_name(enum table table)
     return tables[table].name;
 }
 
-void table_put_create(struct buf *sql, enum table table, unsigned keep_days)
+void table_put_create(struct buf *sql, enum table table)
 {
     buf_printf(sql, "CREATE TABLE IF NOT EXISTS " TABLES_DATABASE ".%s (", tables[table].name);
     for (const struct column *c = tables[table].columns; c->name; c++)
@@ -165,10 +165,19 @@ void table_put_create(struct buf *sql, enum table table, unsigned keep_days)
     /* fsync: the spool forgets a segment that the engine has taken. The window of tokens: many more than there can be
      * segments whose insertion is not certain. */
     buf_printf(sql,
-               "%s) ENGINE = MergeTree PARTITION BY %s ORDER BY (%s) TTL %s + INTERVAL %u DAY "
+               "%s) ENGINE = MergeTree PARTITION BY %s ORDER BY (%s) "
                "SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, "
                "non_replicated_deduplication_window = 10000",
-               tables[table].indexes, tables[table].day, tables[table].order, tables[table].day, keep_days);
+               tables[table].indexes, tables[table].day, tables[table].order);
+}
+
+void table_put_keep(struct buf *sql, enum table table, unsigned keep_days)
+{
+    /* Parts have one day each, and go as a whole: rows need not be written again when the time changes. */
+    buf_printf(sql,
+               "ALTER TABLE " TABLES_DATABASE ".%s MODIFY TTL %s + INTERVAL %u DAY "
+               "SETTINGS materialize_ttl_after_modify = 0",
+               tables[table].name, tables[table].day, keep_days);
 }
 
 static void put_columns(struct buf *sql, const struct column *columns, bool with_types)

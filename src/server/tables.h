@@ -22,8 +22,10 @@ enum table {
 
 const char *table_name(enum table table);
 
-/* Appends the statement that creates the table, if it does not exist, with rows kept for `keep_days`. */
-void table_put_create(struct buf *sql, enum table table, unsigned keep_days);
+/* Appends the statement that creates the table, if it does not exist. */
+void table_put_create(struct buf *sql, enum table table);
+/* Appends the statement that has the table keep rows for `keep_days`. */
+void table_put_keep(struct buf *sql, enum table table, unsigned keep_days);
 
 /* Appends the statement that inserts the rows of `path` (absolute), which are RowBinary in the order of the columns.
  * The engine ignores a second statement with the same `token`. */

@@ -1,4 +1,5 @@
 """The centre, `sonde server`: OTLP in, SQL out, with kill -9 of both processes in between. The engine's library must be installed (centre.py)."""
+import hashlib
 import http.client
 import os
 import random
@@ -213,6 +214,47 @@ def test_second_server_and_open_addresses_are_refused(server, sonde, tmp_path):
     assert done.returncode == 1 and "another sonde server uses" in done.stderr
     done = run_to_end(sonde, "server", "--data", tmp_path / "other", "--engine", library, "--listen", "127.0.0.1:0", "--otlp-listen", "0.0.0.0:0")
     assert done.returncode == 2 and "--token-file" in done.stderr
+
+
+def test_clients_need_a_token(server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"sha256:{hashlib.sha256(b'sonde_secret').hexdigest()} read test\n")
+    tokens.chmod(0o600)
+    one = server("--token-file", tokens)
+    good, bad = {"Authorization": "Bearer sonde_secret"}, {"Authorization": "Bearer sonde_other"}
+    packet = request([span(1)])
+    assert [one.post("/v1/traces", packet, headers)[0] for headers in ({}, bad, good)] == [401, 401, 200]
+    assert [ask(one.sql_port, "GET", "/?query=SELECT+1", None, headers)[0] for headers in ({}, bad, good)] == [401, 401, 200]
+
+
+def test_time_to_keep_can_change(server):
+    for days in (10, 20):
+        one = server("--keep", str(days))
+        one.await_value("SELECT 1", "1")
+        assert f"TTL toDate(Timestamp) + toIntervalDay({days})" in one.value("SHOW CREATE TABLE otel_traces")
+        assert one.running.stop() == 0
+
+
+def test_damaged_segment_is_kept(server, tmp_path):
+    """Its good batches are inserted, the others are reported."""
+    one = server()
+    one.await_value("SELECT 1", "1")
+    os.kill(one.engine_pid(), signal.SIGSTOP)
+
+    def segments():
+        return sorted((tmp_path / "data" / "spool").glob("*.segment"))
+    assert one.post("/v1/traces", request([span(3)]))[0] == 200
+    first, = segments()
+    wait_for(lambda: time.time_ns() - int(first.stem, 16) > 3 * 10**9, 10, "the first segment's way to the engine, which does not answer")
+    for number in (1, 2):
+        assert one.post("/v1/traces", request([span(number)]))[0] == 200
+    file = segments()[1]
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    os.kill(one.engine_pid(), signal.SIGCONT)
+    wait_for(lambda: "damaged on disk: 1 of its 2 rows" in one.running.error, 30, "the report", one.running.error)
+    assert one.value("SELECT count() FROM otel_traces") == "2" and file.with_suffix(".refused").exists()
 
 
 def test_what_an_agent_sends(server, agent, run):

@@ -1,0 +1,205 @@
+/* The receiver over HTTP, without an engine: answers to good, bad, repeated and too many batches. */
+#include "server/receiver.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/protobuf.h"
+#include "lib/otlp/fields.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#define SPOOL_BYTES 2000
+
+static char directory[64];
+static struct spool *spool;
+static struct receiver receiver;
+static struct listener *listener;
+
+static int start(void **state)
+{
+    (void)state;
+    log_set_level(LOG_LEVEL_ERROR);
+    snprintf(directory, sizeof(directory), "/tmp/sonde-test-receiver-XXXXXX");
+    if (!mkdtemp(directory))
+        return -1;
+    const struct spool_options options = {.directory = directory,
+                                          .max_bytes = SPOOL_BYTES,
+                                          .segment_max_bytes = 1 << 20,
+                                          .segment_max_rows = 1000,
+                                          .segment_max_ns = UINT64_MAX,
+                                          .remember_ns = 3600000000000ull,
+                                          .remember_max = 100,
+                                          .unix_ns = clock_unix_ns};
+    receiver = (struct receiver){.keep_days = 30, .unix_ns = clock_unix_ns};
+    if (spool_open(&options, &spool) < 0)
+        return -1;
+    receiver.spool = spool;
+    const struct listener_options listen = {.option = "--otlp-listen",
+                                            .address = "127.0.0.1:0",
+                                            .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
+                                            .answer = receiver_answer,
+                                            .context = &receiver};
+    return listener_start(&listen, &listener);
+}
+
+static int stop(void **state)
+{
+    char path[400];
+    (void)state;
+    listener_free(listener);
+    spool_free(spool);
+    DIR *d = opendir(directory);
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.') {
+            snprintf(path, sizeof(path), "%s/%s", directory, e->d_name);
+            unlink(path);
+        }
+    closedir(d);
+    return rmdir(directory);
+}
+
+/* Sends a request and returns the status; the whole answer is in `out`. */
+static int ask(const char *line, const char *headers, const struct buf *body, struct buf *out)
+{
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(listener_port(listener)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    buf_clear(out);
+    buf_printf(out, "%s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\nContent-Length: %zu\r\n%s\r\n", line,
+               listener_port(listener), body->size, headers);
+    if (body->size)
+        buf_append(out, body->data, body->size);
+    for (size_t at = 0; at < out->size;) {
+        const ssize_t n = send(fd, out->data + at, out->size - at, MSG_NOSIGNAL);
+        if (n <= 0)
+            break; /* the answer came before the end of the body */
+        at += (size_t)n;
+    }
+    out->size = 0;
+    assert_int_equal(buf_read_fd(out, fd, 100000), 0);
+    assert_true(out->size > 12);
+    return atoi(out->data + strlen("HTTP/1.1 "));
+}
+
+#define PROTOBUF "Content-Type: application/x-protobuf\r\n"
+
+/* A request with one span, whose name has `name_size` bytes. */
+static void put_request(struct buf *out, uint64_t number, uint64_t start_ns, size_t name_size)
+{
+    struct buf span = {0}, scope = {0}, one = {0}, name = {0};
+    uint8_t id[16] = {1};
+    memcpy(id + 8, &number, sizeof(number));
+    for (size_t i = 0; i < name_size; i++)
+        buf_putc(&name, 'n');
+    protobuf_put_bytes(&span, SPAN_TRACE_ID, id, sizeof(id));
+    protobuf_put_bytes(&span, SPAN_ID, id, 8);
+    protobuf_put_fixed64(&span, SPAN_START, start_ns);
+    protobuf_put_message(&span, SPAN_NAME, &name);
+    protobuf_put_message(&scope, SCOPE_SPANS_SPANS, &span);
+    protobuf_put_message(&one, RESOURCE_SPANS_SCOPE_SPANS, &scope);
+    buf_clear(out);
+    protobuf_put_message(out, TRACES_RESOURCE_SPANS, &one);
+    buf_clear(&span);
+    buf_clear(&scope);
+    buf_clear(&one);
+    buf_clear(&name);
+}
+
+static void test_batches_are_stored_once(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, packed = {0}, out = {0};
+    put_request(&body, 1, clock_unix_ns(), 10);
+    assert_int_equal(buf_gzip(&packed, body.data, body.size), 0);
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF, &body, &out), 200);
+    assert_int_equal(spool_statistics(spool).batches, 1);
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF "Content-Encoding: gzip\r\n", &packed, &out), 200);
+    assert_int_equal(spool_statistics(spool).batches, 1);
+    assert_int_equal(spool_statistics(spool).repeats, 1);
+    put_request(&body, 2, clock_unix_ns(), 10);
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF, &body, &out), 200);
+    assert_int_equal(spool_statistics(spool).batches, 2);
+}
+
+static void test_rejected_rows_are_reported(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, out = {0};
+    put_request(&body, 1, 1, 10);
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF, &body, &out), 200);
+    assert_non_null(memmem(out.data, out.size, "\x08\x01\x12", 3)); /* one span, a message */
+    assert_non_null(strstr(out.data, "application/x-protobuf"));
+    assert_int_equal(spool_statistics(spool).batches, 0);
+}
+
+static void test_full_spool_is_back_pressure(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, out = {0};
+    for (uint64_t i = 1; i < 3; i++) {
+        put_request(&body, i, clock_unix_ns(), 1200);
+        assert_int_equal(ask("POST /v1/traces", PROTOBUF, &body, &out), i == 1 ? 200 : 503);
+    }
+    assert_non_null(strstr(out.data, "Retry-After: "));
+    assert_non_null(memmem(out.data, out.size, "the server's spool is full", 26));
+}
+
+static void test_refused_requests(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, empty = {0}, out = {0};
+    static const struct {
+        const char *line, *headers, *body;
+        int status;
+    } requests[] = {
+        {"POST /v1/traces", PROTOBUF, "not protobuf", 400},
+        {"POST /v1/traces", PROTOBUF "Content-Encoding: gzip\r\n", "not gzip", 400},
+        {"POST /v1/traces", PROTOBUF "Content-Encoding: br\r\n", "x", 415},
+        {"POST /v1/traces", "Content-Type: application/json\r\n", "{}", 415},
+        {"POST /v1/traces", "", "x", 415},
+        {"POST /v1/other", PROTOBUF, "x", 404},
+        {"GET /v1/traces", "", "", 405},
+        {"PUT /v1/traces", PROTOBUF, "x", 405},
+        {"POST /v1/traces", PROTOBUF "Sec-Fetch-Site: cross-site\r\n", "x", 403},
+    };
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        buf_clear(&body);
+        buf_puts(&body, requests[i].body);
+        assert_int_equal(ask(requests[i].line, requests[i].headers, &body, &out), requests[i].status);
+    }
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF, &empty, &out), 200);
+    assert_int_equal(spool_statistics(spool).batches, 0);
+}
+
+static void test_large_bodies_are_refused(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, packed = {0}, out = {0};
+    char *zeros = calloc(1, RECEIVER_BODY_MAX_BYTES + 1);
+    buf_append(&body, zeros, RECEIVER_BODY_MAX_BYTES + 1);
+    free(zeros);
+    assert_int_equal(buf_gzip(&packed, body.data, body.size), 0);
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF "Content-Encoding: gzip\r\n", &packed, &out), 413);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_batches_are_stored_once),     TEST(test_rejected_rows_are_reported),
+        TEST(test_full_spool_is_back_pressure), TEST(test_refused_requests),
+        TEST(test_large_bodies_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
