@@ -208,12 +208,13 @@ static int put_exemplars(struct buf *row, struct cursor point, uint32_t number)
 {
     static put_exemplar_column *const columns[] = {put_exemplar_attributes, put_exemplar_time, put_exemplar_value,
                                                    put_exemplar_span, put_exemplar_trace};
+    const uint64_t count = otlp_count(point, number);
     struct protobuf_field f;
     int r = 0;
     for (size_t i = 0; i < array_size(columns); i++) {
         struct cursor c = point;
-        row_put_count(row, otlp_count(c, number));
-        while (r == 0 && protobuf_next_field(&c, &f))
+        row_put_count(row, count);
+        while (count && r == 0 && protobuf_next_field(&c, &f))
             if (f.number == number)
                 r = columns[i](row, otlp_inside(&c, &f));
         r = r == 0 && c.failed ? -EBADMSG : r;

@@ -41,7 +41,8 @@ def run_to_end(sonde, *arguments):
 def test_spans_and_logs_are_rows(server):
     """As the Collector's exporter has them; compressed or not; a retry is not stored twice."""
     one, now = server(), time.time_ns()
-    packet = request([span(1, "GET /a", now, 5_000_000, **{"http.route": "/a", "n": -1, "share": 0.1, "ok": True})])
+    inside = field(11, fixed64(1, now) + field(2, "e") + field(3, pair("k", "v"))) + field(13, field(1, b"\x01" * 16) + field(2, b"\x02" * 8))
+    packet = request([span(1, "GET /a", now, 5_000_000, **{"http.route": "/a", "n": -1, "share": 0.1, "ok": True}) + inside])
     for compressed in (False, True, True):
         assert one.post("/v1/traces", packet, compressed=compressed)[::2] == (200, b"")
     record = fixed64(1, now) + field(2, 17) + field(3, "ERROR") + field(5, field(1, "it broke")) + field(6, pair("k", "v")) + field(9, (7).to_bytes(16, "big"))
@@ -50,6 +51,8 @@ def test_spans_and_logs_are_rows(server):
     assert one.value("SELECT TraceId, SpanName, SpanKind, ServiceName, ScopeName, Duration, StatusCode, ResourceAttributes['host.name'], SpanAttributes FROM otel_traces") == \
         "\t".join(["0" * 31 + "1", "GET /a", "Server", "shop", "test", "5000000", "Unset", "node-1", "{'http.route':'/a','n':'-1','share':'0.1','ok':'true'}"])
     assert one.value("SELECT toUnixTimestamp64Nano(Timestamp) FROM otel_traces") == str(now)
+    assert one.value("SELECT Events.Name, Events.Attributes, toUnixTimestamp64Nano(Events.Timestamp[1]), Links.TraceId, Links.SpanId, Links.Attributes FROM otel_traces") == \
+        f"['e']\t[{{'k':'v'}}]\t{now}\t['{'01' * 16}']\t['{'02' * 8}']\t[{{}}]"
     one.await_value("SELECT count() FROM otel_logs", "1")
     assert one.value("SELECT Body, SeverityText, SeverityNumber, ServiceName, LogAttributes['k'], right(TraceId, 2) FROM otel_logs") == "it broke\tERROR\t17\tshop\tv\t07"
 
