@@ -1,12 +1,15 @@
 /* Parses and prints addresses; see address.h. */
 #include "base/address.h"
 
+#include "base/cleanup.h"
 #include "base/units.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#define BACKLOG 128
 
 int address_parse(const char *text, union address *ret, socklen_t *ret_size)
 {
@@ -39,6 +42,17 @@ int address_parse(const char *text, union address *ret, socklen_t *ret_size)
         return -EINVAL;
     }
     *ret = a;
+    return 0;
+}
+
+int address_listen(union address *address, socklen_t size, int *ret_fd)
+{
+    const int on = 1;
+    _cleanup_close_ int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, &address->any, size) < 0 ||
+        listen(fd, BACKLOG) < 0 || getsockname(fd, &address->any, &size) < 0)
+        return -errno;
+    *ret_fd = take_fd(&fd);
     return 0;
 }
 

@@ -15,6 +15,10 @@ union address {
  * -EINVAL: any other text. */
 int address_parse(const char *text, union address *ret, socklen_t *ret_size);
 
+/* Opens a listening TCP socket, close-on-exec and non-blocking. `address` becomes the bound address, with the port that
+ * the kernel chose for port 0. 0, or -errno. */
+int address_listen(union address *address, socklen_t size, int *ret_fd);
+
 bool address_is_loopback(const union address *a);
 
 #define ADDRESS_TEXT_BYTES INET6_ADDRSTRLEN

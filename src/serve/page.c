@@ -21,7 +21,6 @@
 #define FREE_NS       SECOND_NS
 #define REQUEST_NS    (30 * SECOND_NS)
 #define REPLY_NS      (60 * SECOND_NS)
-#define BACKLOG       128
 
 struct page {
     struct door *network, *local; /* NULL: none */
@@ -35,18 +34,6 @@ struct page {
     char node_name[HOST_NAME_MAX_BYTES];
     char *allowed_hosts;
 };
-
-/* Opens a listening socket; writes the bound address (with the port) back to `address`. */
-static int listen_at(union address *address, socklen_t size, int *ret_fd)
-{
-    const int on = 1;
-    _cleanup_close_ int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, &address->any, size) < 0 ||
-        listen(fd, BACKLOG) < 0 || getsockname(fd, &address->any, &size) < 0)
-        return -errno;
-    *ret_fd = take_fd(&fd);
-    return 0;
-}
 
 static int log_no_library(const char *where)
 {
@@ -87,7 +74,7 @@ static int open_network(struct page *p, const char *listen_address, const struct
         log_error("page.listen: '%s' is not ADDRESS:PORT, such as 127.0.0.1:7070: %s", listen_address, strerror(-r));
         return r;
     }
-    r = listen_at(&address, size, &fd);
+    r = address_listen(&address, size, &fd);
     if (r < 0)
         return log_errno(r, "cannot listen on %s (set another address with page.listen)", listen_address);
     p->hosts = (struct host_policy){

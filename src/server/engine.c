@@ -40,7 +40,6 @@ struct engine {
     struct engine_session sessions[ENGINE_SESSIONS];
     pid_t pid; /* 0: not running */
     bool is_ready, ends;
-    unsigned starts;
 };
 
 /* ---- the process ---- */
@@ -143,7 +142,6 @@ static int start_process(struct engine *e)
         e->sessions[i] = (struct engine_session){.socket = ours[i]};
     e->pid = pid;
     e->is_ready = true;
-    e->starts++;
     if (e->ends) /* engine_free came while it started */
         hang_up(e);
     pthread_cond_broadcast(&e->changed);
@@ -334,12 +332,4 @@ int engine_query(struct engine *e, const char *sql, size_t size, const char *for
             ?: receive_reply(session->socket, deadline_ns, out);
     give_back_session(e, session, r);
     return r;
-}
-
-unsigned engine_starts(struct engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    const unsigned starts = e->starts;
-    pthread_mutex_unlock(&e->lock);
-    return starts;
 }

@@ -32,6 +32,3 @@ int engine_insert(struct engine *e, enum table table, uint64_t token, int rows_f
 /* Runs a reader's query, which can change nothing. 0 with the result in `out`; errors as above with the reason in
  * `out`; -EBUSY: too many queries at once; -E2BIG: the result is larger than ENGINE_RESULT_MAX_BYTES. */
 int engine_query(struct engine *e, const char *sql, size_t size, const char *format, struct buf *out);
-
-/* How often the process was started. */
-unsigned engine_starts(struct engine *e);

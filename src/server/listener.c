@@ -17,7 +17,6 @@
 #define CONNECTION_BYTES ((size_t)512 << 10) /* headers: a query may be in the URL */
 #define STACK_BYTES      ((size_t)512 << 10)
 #define BODIES_MAX_BYTES ((size_t)128 << 20) /* of all requests */
-#define BACKLOG          128
 
 struct listener {
     struct listener_options o;
@@ -148,17 +147,6 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- start and end ---- */
 
-static int listen_at(union address *address, socklen_t size, int *ret_fd)
-{
-    const int on = 1;
-    _cleanup_close_ int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, &address->any, size) < 0 ||
-        listen(fd, BACKLOG) < 0 || getsockname(fd, &address->any, &size) < 0)
-        return -errno;
-    *ret_fd = take_fd(&fd);
-    return 0;
-}
-
 static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 static void log_from_library(void *context, const char *format, va_list args)
 {
@@ -204,7 +192,7 @@ int listener_start(const struct listener_options *options, struct listener **ret
             options->option, options->address);
         return -EINVAL;
     }
-    int r = listen_at(&address, size, &fd);
+    int r = address_listen(&address, size, &fd);
     if (r < 0)
         return log_errno(r, "cannot listen on %s (%s chooses another address)", options->address, options->option);
     l->o = *options;
