@@ -142,8 +142,8 @@ static int start_process(struct engine *e)
         e->sessions[i] = (struct engine_session){.socket = ours[i]};
     e->pid = pid;
     e->is_ready = true;
-    if (e->ends) /* engine_free came while it started */
-        hang_up(e);
+    if (e->ends) /* engine_free came while it started, and waits for its end */
+        kill(pid, SIGKILL);
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
     return 0;
