@@ -209,7 +209,7 @@ def test_prometheus_parsers_read_the_metrics(generated, path, parser):
     assert losses.type == "counter" and losses.documentation == 'Lost records,\nby "reason" \\ why.'
     assert [(s.name, s.labels, s.value) for s in losses.samples] == [
         ("sonde_self_losses_total", {"reason": "ring_full"}, 1.0),
-        ("sonde_self_losses_total", {"reason": 'hostile "\\\n\ufffd\r <&'}, 2.0)]
+        ("sonde_self_losses_total", {"reason": 'hostile "\\\n\ufffd\ufffd <&'}, 2.0)]
     assert families["sonde_self_memory_bytes"].samples[0].value == 0.1 + 0.2
     assert families["sonde_self_samples"].samples[0].value == 12345678901
     histogram = families["sonde_request_duration_seconds"]
