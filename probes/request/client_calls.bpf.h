@@ -29,12 +29,13 @@ struct client_word_text {
 static const struct client_word_text client_words[CLIENT_WORD_COUNT] = {CLIENT_WORDS(CLIENT_WORD_TEXT)};
 #undef CLIENT_WORD_TEXT
 
-/* What is being looked at; by CPU, as the stack has no room for it. */
+/* The text of a send; by CPU, as the stack has no room for it. */
 struct client_text {
     char bytes[TEXT_BYTES];
     __u64 at; /* in user memory */
     __u64 socket;
-    __u32 size;
+    __u32 size;  /* bytes at `at` */
+    __u32 total; /* bytes of the text, of which those may be the first part */
 };
 
 struct {
@@ -59,7 +60,7 @@ __noinline int client_word_at(__u32 at)
         return CLIENT_OTHER;
     for (int i = 0; i < 8; i++) {
         const __u8 letter = word.letters[i] & 0xdf;
-        if (letter < 'A' || letter > 'Z')
+        if (at + i >= t->size || letter < 'A' || letter > 'Z')
             break;
         capitals.letters[i] = letter;
     }
@@ -119,11 +120,13 @@ __noinline int client_postgresql(void)
     if (end < 6 || end > 1 << 24)
         return RECORDER_NO_SYSCALL;
     if (type == 'Q')
-        return end >= t->size ? client_call(CLIENT_POSTGRESQL, client_statement_at(5)) : RECORDER_NO_SYSCALL;
+        return end == t->total ? client_call(CLIENT_POSTGRESQL, client_statement_at(5)) : RECORDER_NO_SYSCALL;
     if ((type != 'P' && type != 'B') || (type == 'B' && t->bytes[5])) /* of a named portal */
         return RECORDER_NO_SYSCALL;
     __u8 next = 0; /* the next message's type */
-    if (end < t->size &&
+    if (end > t->total)
+        return RECORDER_NO_SYSCALL;
+    if (end < t->total &&
         (bpf_probe_read_user(&next, 1, (const void *)(t->at + end)) < 0 ||
          (next != 'B' && next != 'D' && next != 'E' && next != 'S' && next != 'H' && next != 'P' && next != 'C')))
         return RECORDER_NO_SYSCALL;
@@ -143,7 +146,7 @@ __noinline int client_postgresql(void)
 #define MYSQL_PREPARE 0x16
 #define MYSQL_EXECUTE 0x17
 
-/* MySQL: three bytes of length, a sequence number, which is 0, and the command. */
+/* MySQL: three bytes of length, a sequence number, which is 0, and the command. A client sends one and waits. */
 __noinline int client_mysql(void)
 {
     const struct client_text *t = client_text_get();
@@ -151,7 +154,7 @@ __noinline int client_mysql(void)
         return RECORDER_NO_SYSCALL;
     const __u32 length = (__u8)t->bytes[0] | (__u32)(__u8)t->bytes[1] << 8 | (__u32)(__u8)t->bytes[2] << 16;
     const __u8 command = t->bytes[4];
-    if (t->bytes[3] || length + 4 < t->size)
+    if (t->bytes[3] || length + 4 != t->total)
         return RECORDER_NO_SYSCALL;
     if (command == MYSQL_EXECUTE)
         return client_call(CLIENT_MYSQL, CLIENT_PREPARED);
@@ -168,7 +171,7 @@ __noinline int client_redis(void)
     __u32 lines = 0;
     if (!t || t->size < 12)
         return RECORDER_NO_SYSCALL;
-    for (__u32 i = 1; i < 16; i++) {
+    for (__u32 i = 1; i < 16 && i < t->size; i++) {
         const char c = t->bytes[i];
         if (c == '\n' && ++lines == 2)
             return client_call(CLIENT_REDIS, client_word_at(i + 1));
@@ -192,7 +195,8 @@ __noinline int client_http(void)
     return RECORDER_NO_SYSCALL;
 }
 
-/* What the current thread sends `bytes` of: the text of a TLS call that it is in, or else the system call's. */
+/* Finds the text that the current thread sends: that of a TLS call that it is in, or else that of the system call,
+ * which has sent `bytes`. */
 static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
 {
     const __u64 id = bpf_get_current_pid_tgid();
@@ -200,11 +204,12 @@ static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
     syscall_current(&call);
     t->at = (__u64)syscall_buffer(&call, &t->size);
     t->size = bytes < t->size ? bytes : t->size;
+    t->total = bytes;
     if (!reads_tls || !tls_is_process(id >> 32) || !(tls_object_of_send(t->at, t->size) & TLS_OBJECT_NESTED))
         return;
     const struct tls_call *written = tls_call_of_syscall(id);
     t->at = written ? written->text : 0;
-    t->size = written ? at_most(written->size, 0x7fffffff) : 0;
+    t->size = t->total = written ? at_most(written->size, 0x7fffffff) : 0;
 }
 
 /* The call (client_call) that the send of `bytes` on this socket carries, in the thread that sends;
@@ -219,30 +224,19 @@ __noinline int client_call_of(__u64 socket, __u32 bytes)
     const __u64 n = at_most(t->size, TEXT_BYTES);
     if (!t->at || n < 6 || bpf_probe_read_user(t->bytes, n, (const void *)t->at) < 0)
         return RECORDER_NO_SYSCALL;
-    switch (t->bytes[0]) {
-    case 'Q':
-    case 'B':
-        return client_postgresql();
-    case '*':
-        return client_redis();
-    case 'P': { /* POST, PUT or PATCH, whose next bytes would be a huge length */
-        const int found = client_postgresql();
-        return found == RECORDER_NO_SYSCALL ? client_http() : found;
-    }
-    case 'G':
-    case 'H':
-    case 'D':
-    case 'O': {
-        const int found = client_http();
-        return found == RECORDER_NO_SYSCALL ? client_mysql() : found;
-    }
-    default:
-        return client_mysql();
-    }
+    const char first = t->bytes[0];
+    int call = RECORDER_NO_SYSCALL;
+    if (first == 'Q' || first == 'P' || first == 'B')
+        call = client_postgresql();
+    else if (first == '*')
+        call = client_redis();
+    if (call == RECORDER_NO_SYSCALL && first >= 'D' && first <= 'P')
+        call = client_http();
+    return call == RECORDER_NO_SYSCALL ? client_mysql() : call;
 }
 
-/* Of a send of `bytes` by the current thread; `is_served`: requests come in on this socket. A server's own replies are
- * no calls; where that cannot be told, as between processes of one node, they are not of these protocols. */
+/* The call of a send of `bytes` by the current thread. A server's own replies are no calls: none on a connection that
+ * it accepted, or on which requests come in (`is_served`). */
 static __always_inline int client_call_sent(struct sock *sk, __s32 bytes, bool is_served)
 {
     const __u32 pid = bpf_get_current_pid_tgid() >> 32;

@@ -37,18 +37,20 @@ int path_socket_call(const struct flight_index *index, uint64_t cookie, uint64_t
     const struct flight_list *socket = flight_index_socket(index, cookie);
     const uint32_t last = flight_list_before(socket, to_ns);
     uint32_t i = last == FLIGHT_NONE ? FLIGHT_NONE : socket->events[last].send;
+    int call = 0;
     while (i != FLIGHT_NONE && flight_index_spend(index)) {
         const struct recorder_record *sent = socket->events[i].record;
         if (sent->time_ns < from_ns)
             break;
-        if (sent->syscall != RECORDER_NO_SYSCALL)
-            return sent->syscall;
+        if (sent->syscall != RECORDER_NO_SYSCALL && call && sent->syscall != call)
+            return 0;
+        call = sent->syscall != RECORDER_NO_SYSCALL ? sent->syscall : call;
         const struct flight_event *before = i ? &socket->events[i - 1] : NULL;
         if (!before || before->send == FLIGHT_NONE || (before->read != FLIGHT_NONE && before->read > before->send))
             break;
         i = before->send;
     }
-    return 0;
+    return call;
 }
 
 uint32_t path_socket_retransmissions(const struct flight_index *index, uint64_t cookie, uint64_t from_ns,

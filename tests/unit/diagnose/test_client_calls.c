@@ -46,6 +46,28 @@ static void test_calls_of_a_service(void **state)
     path_segments_clear(&path);
 }
 
+/* Two requests share a connection: which of the two questions is answered is not known. */
+static void test_calls_that_are_under_way_together(void **state)
+{
+    struct path_segments path;
+    (void)state;
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_call(110, 11, SERVICE, client_call(CLIENT_REDIS, CLIENT_GET));
+    put_call(120, 11, SERVICE, client_call(CLIENT_REDIS, CLIENT_SET));
+    put_sleep(130, 11, SYS_recvfrom, 4);
+    put_arrival(300, SERVICE);
+    put_interrupt_waking(301, 11, RECORDER_IN_SOFTIRQ);
+    put_run(310, 11);
+    put_receive(320, 11, SERVICE);
+    put_send(600, 11, R);
+    find_path_of(R, 100, 600, 11, &path);
+    for (size_t i = 0; i < path.count; i++)
+        assert_int_equal(path.items[i].asks, 0);
+    path_segments_clear(&path);
+}
+
 static void expect_words(int call, const char *expected)
 {
     char text[CLIENT_CALL_TEXT_BYTES];
@@ -104,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_calls_of_a_service, start_trace),
+        cmocka_unit_test_setup(test_calls_that_are_under_way_together, start_trace),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_details),
     };
