@@ -40,6 +40,7 @@ def hostile(run, tmp_path):
     return run(sys.executable, PROGRAM, tmp_path, name="hostile")
 
 
+@pytest.mark.alone  # other tests compare names in several outputs, and crowd out its requests
 def test_names_of_a_hostile_program_are_harmless_in_every_output(agent, sonde, hostile, tmp_path):
     started = agent(*everything_enabled(sonde))
     address = ["--agent", f"127.0.0.1:{started.port}"]

@@ -344,7 +344,7 @@ def test_a_client_has_its_share_of_connections():
             clients[-1].sendall(f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{s.port}\r\n\r\n".encode())
             assert clients[-1].recv(4096).endswith(b"ok\n")
         wait_for(lambda: all(client.recv(1) == b"" for client in clients[:4]), 10, "the end of the oldest connections")
-        assert closed(s)["address_limit"] == 5  # the last one for this request itself
+        assert closed(s)["address_limit"] >= 4  # and one for this request, unless another connection has ended
     finally:
         for client in clients:
             client.close()

@@ -7,8 +7,8 @@
  * receive or send, or the connect before. 0: not known. */
 uint64_t path_socket_of_wait(const struct flight_list *thread, const struct recorder_record *left, uint64_t end_ns);
 
-/* What was last asked on this socket in [from, to) (probes/recorder/client_call.h), in any number of sends since the last
- * receive. 0: not known, or different calls are under way, as on a connection that several requests share. */
+/* What was last asked on this socket in [from, to) (probes/recorder/client_call.h), in any number of sends since the
+ * last receive. 0: not known, or different calls are under way, as on a connection that several requests share. */
 int path_socket_call(const struct flight_index *index, uint64_t cookie, uint64_t from_ns, uint64_t to_ns);
 
 /* How many segments TCP sent again on this socket in [from, to); `ret_last_ns`: when it sent the last one, untouched if
