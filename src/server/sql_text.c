@@ -13,8 +13,8 @@ struct token {
 };
 
 struct lexer {
-    const char *at, *end;
-    bool is_other; /* an unsupported kind of string was found */
+    const char *begin, *at, *end;
+    const char *why; /* what this lexer may read otherwise than ClickHouse's was found; NULL: nothing */
 };
 
 static bool begins(const struct lexer *l, const char *text)
@@ -29,15 +29,38 @@ static void skip_past(struct lexer *l, const char *text)
     l->at = found ? found + strlen(text) : l->end;
 }
 
+static bool is_word_part(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* ClickHouse's comments nest, so that one in another would end elsewhere. */
+static void skip_comment(struct lexer *l)
+{
+    l->at += strlen("/*");
+    const char *inside = l->at;
+    skip_past(l, "*/");
+    const size_t size = (size_t)(l->at - inside);
+    if (size < 2 || memcmp(l->at - 2, "*/", 2) != 0 || memmem(inside, size, "/*", 2))
+        l->why = "a comment must be closed and have no other comment in it";
+}
+
+static void skip_line(struct lexer *l)
+{
+    if (l->at > l->begin && *l->at == '-' && is_word_part(l->at[-1])) /* "1e--1" is a number and a minus */
+        l->why = "a comment by -- must have a space before it";
+    skip_past(l, "\n");
+}
+
 static void skip_spaces_and_comments(struct lexer *l)
 {
     for (;;)
         if (l->at < l->end && isspace((unsigned char)*l->at))
             l->at++;
-        else if (begins(l, "--") || begins(l, "#!") || begins(l, "# "))
-            skip_past(l, "\n");
+        else if (begins(l, "--") || begins(l, "//") || begins(l, "#!") || begins(l, "# "))
+            skip_line(l);
         else if (begins(l, "/*"))
-            skip_past(l, "*/");
+            skip_comment(l);
         else
             return;
 }
@@ -51,17 +74,12 @@ static void skip_quoted(struct lexer *l, char quote)
     l->at = l->at < l->end ? l->at + 1 : l->end;
 }
 
-static bool is_word_part(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
-
 /* Other kinds of strings, whose ends this lexer does not find: $heredoc$, \u2018text\u2019, x'00', b'01'. Their
- * beginnings must not hide a statement. */
-static bool begins_other_string(const struct lexer *l)
+ * beginnings must not hide a statement. And \G, which ends one. */
+static bool begins_other_token(const struct lexer *l)
 {
     const char c = *l->at;
-    if (c == '$' || (unsigned char)c >= 0x80)
+    if (c == '$' || c == '\\' || (unsigned char)c >= 0x80)
         return true;
     return strchr("xXbB", c) && l->end - l->at > 1 && l->at[1] == '\'';
 }
@@ -72,7 +90,8 @@ static bool next_token(struct lexer *l, struct token *ret)
     const char *begin = l->at;
     if (begin == l->end)
         return false;
-    l->is_other |= begins_other_string(l);
+    if (begins_other_token(l))
+        l->why = "outside of quotation marks, neither $, \\, x'', b'' nor letters beyond ASCII are accepted";
     *ret = (struct token){.text = begin, .is_word = is_word_part(*begin)};
     if (*begin == '\'' || *begin == '"' || *begin == '`')
         skip_quoted(l, *begin);
@@ -106,7 +125,7 @@ static int refuse(const char **ret_why, const char *why)
 
 int sql_text_check(const char *text, size_t size, struct sql_text *ret, const char **ret_why)
 {
-    struct lexer l = {text, text + size, false};
+    struct lexer l = {text, text, text + size, NULL};
     struct token t, before = {0};
     *ret = (struct sql_text){0};
     if (memchr(text, 0, size))
@@ -118,6 +137,8 @@ int sql_text_check(const char *text, size_t size, struct sql_text *ret, const ch
     do {
         if (is_keyword(&t, "OUTFILE") || is_keyword(&t, "INFILE"))
             return refuse(ret_why, "a query cannot write or read files");
+        if (is_keyword(&before, "PARALLEL") && is_keyword(&t, "WITH"))
+            return refuse(ret_why, "only one statement is accepted");
         if (t.size == 1 && *t.text == ';' && next_token(&l, &t))
             return refuse(ret_why, "only one statement is accepted");
         if (is_keyword(&before, "FORMAT") && t.is_word && t.size < sizeof(ret->format)) {
@@ -126,9 +147,7 @@ int sql_text_check(const char *text, size_t size, struct sql_text *ret, const ch
         }
         before = t;
     } while (next_token(&l, &t));
-    if (l.is_other)
-        return refuse(ret_why, "outside of quotation marks, neither $, x'', b'' nor letters beyond ASCII are accepted");
-    return 0;
+    return l.why ? refuse(ret_why, l.why) : 0;
 }
 
 bool sql_name_is_plain(const char *name)

@@ -31,6 +31,7 @@ static void test_reading_statements_are_accepted(void **state)
         "EXISTS otel_traces",
         "SELECT 'INTO OUTFILE; DROP TABLE $x \xe2\x80\x98 \\' it''s', \"a\\\"b\", `c;d`",
         "SELECT x, b FROM t WHERE outfiles = 1 # a comment",
+        "SELECT 1 // a comment\n /* a *//**/ - -1, 7 // 2",
     };
     struct sql_text text;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -58,6 +59,15 @@ static void test_others_are_refused(void **state)
         "SELECT $a$ ' $a$ INTO OUTFILE 'x' --'",
         "SELECT \xe2\x80\x98'\xe2\x80\x99 INTO OUTFILE 'x'",
         "SELECT x'\\' INTO OUTFILE 'x' --'",
+        "SELECT 1 // '\n INTO OUTFILE '/DATA/x' TRUNCATE -- '",
+        "SELECT 1 /* /* */ ' */ INTO OUTFILE '/DATA/x' -- '",
+        "/*/ SELECT '*/ KILL QUERY WHERE 1 -- '",
+        "/*/*/ SELECT '*/*/ KILL QUERY WHERE 1 -- '",
+        "SELECT 1 /* not closed",
+        "SELECT 1 /*/",
+        "SELECT 1e--'\n INTO OUTFILE 'x' -- '",
+        "SELECT 1\\G KILL QUERY WHERE 1",
+        "SELECT 1 PARALLEL WITH KILL QUERY WHERE 1",
     };
     struct sql_text text;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
