@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #define CONNECTIONS_MAX  512
+#define CLIENT_MAX       128 /* connections of one address, if others than this machine can connect */
 #define TIMEOUT_S        30                  /* without a byte */
 #define CONNECTION_BYTES ((size_t)512 << 10) /* headers: a query may be in the URL */
 #define STACK_BYTES      ((size_t)512 << 10)
@@ -42,11 +43,22 @@ static bool is_allowed(const struct listener *l, struct MHD_Connection *connecti
     return host && host_allowed(&l->hosts, host);
 }
 
-/* Pages of other sites must not use a visitor's browser. */
+/* Pages of other sites, or of other ports of this one, must not use a visitor's browser. */
 static bool is_cross_site(struct MHD_Connection *connection)
 {
-    const char *site = http_header(connection, "Sec-Fetch-Site");
-    return site && strcmp(site, "cross-site") == 0;
+    const char *site = http_header(connection, "Sec-Fetch-Site"), *host = http_header(connection, "Host");
+    const char *origin = http_header(connection, "Origin"), *after = origin ? strstr(origin, "://") : NULL;
+    return (site && strcmp(site, "cross-site") == 0) ||
+           (origin && !(after && host && strcasecmp(after + strlen("://"), host) == 0));
+}
+
+/* Programs ask here, not people: a browser must not ask for a token, and then send it with every page's requests. */
+static enum MHD_Result reply_unauthorized(struct MHD_Connection *connection)
+{
+    static const char text[] = "a token is needed, in the header Authorization: Bearer TOKEN\n";
+    const struct http_reply reply = {
+        .status = MHD_HTTP_UNAUTHORIZED, .content_type = "text/plain; charset=UTF-8", .authenticate = "Bearer"};
+    return http_reply_static(connection, &reply, text, sizeof(text) - 1);
 }
 
 /* Whether a request is refused, and then its reply. */
@@ -56,8 +68,7 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
     if (is_cross_site(connection))
         *ret = http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
     else if (!is_allowed(l, connection))
-        *ret = l->o.access ? http_reply_text(connection, MHD_HTTP_UNAUTHORIZED,
-                                             "a token is needed, in the header Authorization: Bearer TOKEN")
+        *ret = l->o.access ? reply_unauthorized(connection)
                            : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
                                              "only names of this machine are accepted in the Host header");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
@@ -82,9 +93,9 @@ static bool take_body(struct request *r, const char *data, size_t size)
 
 static void drop_body(struct request *r)
 {
+    buf_clear(&r->body);
     atomic_fetch_sub(&r->listener->body_bytes, r->held);
     r->held = 0;
-    r->body.size = 0;
 }
 
 static enum MHD_Result answer_request(struct request *r, struct MHD_Connection *connection, const char *method,
@@ -121,8 +132,9 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     }
     if (*upload_size) {
         if (!r->body.error && !take_body(r, upload, *upload_size)) {
+            const int error = buf_error(&r->body);
             drop_body(r);
-            r->body.error = r->body.error ? r->body.error : -ENOMEM;
+            r->body.error = error ? error : -ENOMEM;
         }
         *upload_size = 0;
         return MHD_YES;
@@ -140,7 +152,6 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (!r)
         return;
     drop_body(r);
-    buf_clear(&r->body);
     free(r);
     *request = NULL;
 }
@@ -167,7 +178,8 @@ static int start_daemon(struct listener *l, int fd)
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
             MHD_USE_ERROR_LOG,
         0, NULL, NULL, handle, l, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        l->hosts.loopback_only ? 0 : (unsigned)CLIENT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

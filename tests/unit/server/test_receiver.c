@@ -171,6 +171,8 @@ static void test_refused_requests(void **state)
         {"GET /v1/traces", "", "", 405},
         {"PUT /v1/traces", PROTOBUF, "x", 405},
         {"POST /v1/traces", PROTOBUF "Sec-Fetch-Site: cross-site\r\n", "x", 403},
+        {"POST /v1/traces", PROTOBUF "Origin: http://localhost:1\r\n", "x", 403},
+        {"POST /v1/traces", PROTOBUF "Origin: null\r\n", "x", 403},
     };
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
         buf_clear(&body);
@@ -178,6 +180,9 @@ static void test_refused_requests(void **state)
         assert_int_equal(ask(requests[i].line, requests[i].headers, &body, &out), requests[i].status);
     }
     assert_int_equal(ask("POST /v1/traces", PROTOBUF, &empty, &out), 200);
+    char own[100];
+    snprintf(own, sizeof(own), PROTOBUF "Origin: http://localhost:%u\r\n", listener_port(listener));
+    assert_int_equal(ask("POST /v1/traces", own, &empty, &out), 200);
     assert_int_equal(spool_statistics(spool).batches, 0);
 }
 
