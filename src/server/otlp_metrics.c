@@ -226,9 +226,37 @@ static int put_exemplars(struct buf *row, struct cursor point, uint32_t number)
 
 /* Of a metric, for all of its rows. */
 struct metric {
-    struct buf beginning; /* of a row: resource, scope, names */
+    struct cursor item;
+    const struct otlp_resource *resource;
+    const struct otlp_scope *scope;
+    struct buf beginning; /* of a row: resource, scope, names. Empty until there is a row */
     uint64_t temporality, is_monotonic;
 };
+
+static int put_beginning(struct metric *metric)
+{
+    struct buf *row = &metric->beginning;
+    const struct otlp_resource *resource = metric->resource;
+    const struct otlp_scope *scope = metric->scope;
+    struct protobuf_field name, description, unit;
+    const int r = find_field(metric->item, METRIC_NAME, PROTOBUF_BYTES, &name)
+                      ?: find_field(metric->item, METRIC_DESCRIPTION, PROTOBUF_BYTES, &description)
+                      ?: find_field(metric->item, METRIC_UNIT, PROTOBUF_BYTES, &unit);
+    if (r < 0)
+        return r;
+    buf_append(row, resource->attributes.data, resource->attributes.size);
+    row_put_text(row, resource->schema_url);
+    row_put_text(row, scope->name);
+    row_put_text(row, scope->version);
+    buf_append(row, scope->attributes.data, scope->attributes.size);
+    row_put_u32(row, (uint32_t)scope->dropped_attributes);
+    row_put_text(row, scope->schema_url);
+    buf_append(row, resource->service.data, resource->service.size);
+    row_put_text(row, name.inside);
+    row_put_text(row, description.inside);
+    row_put_text(row, unit.inside);
+    return buf_error(row);
+}
 
 static int put_row(struct buf *row, struct cursor point, const struct metric *metric, const struct point_kind *kind,
                    uint64_t start_ns, uint64_t time_ns)
@@ -251,17 +279,19 @@ static int put_row(struct buf *row, struct cursor point, const struct metric *me
     return r;
 }
 
-static int decode_point(struct cursor point, const struct metric *metric, const struct point_kind *kind,
+static int decode_point(struct cursor point, struct metric *metric, const struct point_kind *kind,
                         struct otlp_rows *rows)
 {
     struct protobuf_field start, time;
-    const int r = find_field(point, POINT_START, PROTOBUF_FIXED64, &start)
-                      ?: find_field(point, POINT_TIME, PROTOBUF_FIXED64, &time);
+    int r = find_field(point, POINT_START, PROTOBUF_FIXED64, &start)
+                ?: find_field(point, POINT_TIME, PROTOBUF_FIXED64, &time);
     if (r < 0 || !otlp_accepts_time(rows, time.value))
         return r;
+    r = metric->beginning.size ? 0 : put_beginning(metric);
+    if (r < 0)
+        return r;
     rows->counts[kind->table]++;
-    return put_row(&rows->tables[kind->table], point, metric, kind, start.value, time.value)
-               ?: buf_error(&rows->tables[kind->table]);
+    return put_row(&rows->tables[kind->table], point, metric, kind, start.value, time.value) ?: otlp_rows_check(rows);
 }
 
 static int decode_points(struct cursor data, struct metric *metric, const struct point_kind *kind,
@@ -278,35 +308,13 @@ static int decode_points(struct cursor data, struct metric *metric, const struct
     return r == 0 && data.failed ? -EBADMSG : r;
 }
 
-static int begin_rows(struct cursor item, const struct otlp_resource *resource, const struct otlp_scope *scope,
-                      struct buf *row)
-{
-    struct protobuf_field name, description, unit;
-    const int r = find_field(item, METRIC_NAME, PROTOBUF_BYTES, &name)
-                      ?: find_field(item, METRIC_DESCRIPTION, PROTOBUF_BYTES, &description)
-                      ?: find_field(item, METRIC_UNIT, PROTOBUF_BYTES, &unit);
-    if (r < 0)
-        return r;
-    buf_append(row, resource->attributes.data, resource->attributes.size);
-    row_put_text(row, resource->schema_url);
-    row_put_text(row, scope->name);
-    row_put_text(row, scope->version);
-    buf_append(row, scope->attributes.data, scope->attributes.size);
-    row_put_u32(row, (uint32_t)scope->dropped_attributes);
-    row_put_text(row, scope->schema_url);
-    buf_append(row, resource->service.data, resource->service.size);
-    row_put_text(row, name.inside);
-    row_put_text(row, description.inside);
-    row_put_text(row, unit.inside);
-    return buf_error(row);
-}
-
 static int decode_metric(struct cursor item, const struct otlp_resource *resource, const struct otlp_scope *scope,
                          struct otlp_rows *rows)
 {
-    struct metric metric = {.beginning.max_bytes = OTLP_ROWS_MAX_BYTES};
+    struct metric metric = {
+        .item = item, .resource = resource, .scope = scope, .beginning.max_bytes = OTLP_ROWS_MAX_BYTES};
     struct protobuf_field f;
-    int r = begin_rows(item, resource, scope, &metric.beginning);
+    int r = 0;
     while (r == 0 && protobuf_next_field(&item, &f))
         for (size_t i = 0; r == 0 && i < array_size(kinds); i++)
             if (f.number == kinds[i].data)

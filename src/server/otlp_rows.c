@@ -20,6 +20,18 @@ void otlp_rows_clear(struct otlp_rows *rows)
         buf_clear(&rows->tables[i]);
 }
 
+int otlp_rows_check(const struct otlp_rows *rows)
+{
+    uint64_t bytes = 0, count = 0;
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        if (buf_error(&rows->tables[i]) < 0)
+            return buf_error(&rows->tables[i]);
+        bytes += rows->tables[i].size;
+        count += rows->counts[i];
+    }
+    return bytes > OTLP_ROWS_MAX_BYTES || count > OTLP_ROWS_MAX ? -EFBIG : 0;
+}
+
 void otlp_reject(struct otlp_rows *rows, const char *why)
 {
     if (!rows->rejected++)
@@ -84,9 +96,7 @@ static int walk_items(struct cursor c, const struct otlp_resource *resource, con
     for (int r; protobuf_next_field(&c, &f);) {
         if (f.number != SCOPE_ITEMS_ITEMS)
             continue;
-        r = decode(otlp_inside(&c, &f), resource, scope, rows);
-        for (size_t i = 0; r == 0 && i < TABLE_COUNT; i++)
-            r = buf_error(&rows->tables[i]);
+        r = decode(otlp_inside(&c, &f), resource, scope, rows) ?: otlp_rows_check(rows);
         if (r < 0)
             return r;
     }

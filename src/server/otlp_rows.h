@@ -6,6 +6,7 @@
 #include "server/tables.h"
 
 #define OTLP_ROWS_MAX_BYTES ((size_t)32 << 20) /* of one request, as rows: each row repeats its resource */
+#define OTLP_ROWS_MAX       200000             /* of one request */
 #define OTLP_WHY_BYTES      160
 
 struct otlp_rows {
@@ -50,6 +51,8 @@ typedef int otlp_decode_item(struct cursor item, const struct otlp_resource *res
 /* Walks a request, whose messages have the same field numbers in all signals: resources, scopes, items. */
 int otlp_walk(struct cursor request, struct otlp_rows *rows, otlp_decode_item *decode);
 
+/* 0, -ENOMEM, or -EFBIG: the rows of all tables are beyond the limits. To be called after each row. */
+int otlp_rows_check(const struct otlp_rows *rows);
 /* Counts an item as rejected. */
 void otlp_reject(struct otlp_rows *rows, const char *why);
 /* Whether an item of this time is kept; otherwise it is rejected. */

@@ -218,6 +218,39 @@ static void test_rows_have_a_limit(void **state)
     buf_clear(&one);
 }
 
+/* `count` points of a gauge and as many of a sum, each with an attribute of `size` bytes. */
+static int decode_points(size_t count, size_t size, struct otlp_rows *rows)
+{
+    static const uint32_t kinds[] = {METRIC_DATA_GAUGE, METRIC_DATA_SUM};
+    _cleanup_buf_ struct buf item = {0}, data = {0}, point = {0}, pair = {0};
+    _cleanup_free_ char *text = calloc(1, size + 1);
+    memset(text, 'a', size);
+    for (size_t kind = 0; kind < 2; kind++) {
+        for (size_t i = 0; i < count; i++) {
+            protobuf_put_fixed64(&point, POINT_TIME, NOW_NS);
+            put_text(&pair, KEY_VALUE_KEY, text);
+            protobuf_put_message(&point, NUMBER_POINT_ATTRIBUTES, &pair);
+            protobuf_put_message(&data, METRIC_DATA_POINTS, &point);
+        }
+        protobuf_put_message(&item, kinds[kind], &data);
+    }
+    return decode(&item, &otlp_metrics, rows);
+}
+
+static void test_all_tables_have_one_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t count, size;
+        int result;
+    } requests[] = {{10, 1 << 20, 0}, {20, 1 << 20, -EFBIG}, {1000, 1, 0}, {OTLP_ROWS_MAX / 2 + 1, 1, -EFBIG}};
+    for (size_t i = 0; i < array_size(requests); i++) {
+        _cleanup_otlp_rows_ struct otlp_rows rows = new_rows();
+        assert_int_equal(decode_points(requests[i].count, requests[i].size, &rows), requests[i].result);
+        assert_true(requests[i].result < 0 || rows.counts[TABLE_SUMS] == requests[i].count);
+    }
+}
+
 static void test_log_record_is_a_row(void **state)
 {
     (void)state;
@@ -240,7 +273,7 @@ int main(void)
         cmocka_unit_test(test_span_is_a_row),           cmocka_unit_test(test_items_are_rejected_alone),
         cmocka_unit_test(test_invalid_messages),        cmocka_unit_test(test_values_are_text),
         cmocka_unit_test(test_deep_values_are_refused), cmocka_unit_test(test_rows_have_a_limit),
-        cmocka_unit_test(test_log_record_is_a_row),
+        cmocka_unit_test(test_log_record_is_a_row),     cmocka_unit_test(test_all_tables_have_one_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
