@@ -45,7 +45,7 @@ static int allow_object(struct dl_phdr_info *object, size_t size, void *rules)
     return 0;
 }
 
-static int confine_files(const char *directory)
+static int confine_files(const char *directory, const char *configuration)
 {
     static const char *const directories[] = {"/proc/self", "/sys/fs/cgroup", "/sys/devices/system/cpu",
                                               "/usr/lib/debug"};
@@ -58,7 +58,7 @@ static int confine_files(const char *directory)
     _cleanup_close_ int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof(handled), 0);
     if (rules < 0)
         return -errno;
-    int r = allow(rules, directory, KEPT | later);
+    int r = allow(rules, directory, KEPT | later) ?: allow(rules, configuration, LANDLOCK_ACCESS_FS_READ_FILE);
     for (size_t i = 0; r == 0 && i < array_size(directories); i++)
         r = allow(rules, directories[i], READ);
     for (size_t i = 0; r == 0 && i < array_size(files); i++)
@@ -92,9 +92,9 @@ static int drop_capabilities(void)
     return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
-int engine_confine(const char *directory)
+int engine_confine(const char *directory, const char *configuration)
 {
-    int r = confine_files(directory);
+    int r = confine_files(directory, configuration);
     r = r < 0 ? r : least_rights_enter();
     r = r < 0 ? r : refuse_sockets();
     return r < 0 ? r : drop_capabilities();

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #define CLOSE_S            10
 #define READER_MEMORY_PART 2 /* of the process's limit, for one query */
@@ -167,10 +168,9 @@ static void *run_session(void *session)
 /* ---- start and end ---- */
 
 /* The library takes these limits from a file only. Most caches of a server are gigabytes by default. */
-static int write_configuration(const char *directory, uint64_t memory_bytes, char *ret_path, size_t path_size)
+static int write_configuration(const char *path, uint64_t memory_bytes)
 {
-    snprintf(ret_path, path_size, "%s/engine.xml", directory);
-    FILE *f = fopen(ret_path, "we");
+    FILE *f = fopen(path, "we");
     if (!f)
         return -errno;
     fprintf(f,
@@ -183,17 +183,26 @@ static int write_configuration(const char *directory, uint64_t memory_bytes, cha
 }
 
 /* The library's arguments. The process ends when it has no connection: `o` is never freed. */
-static int set_arguments(struct opening *o, const char *directory)
+static int set_arguments(struct opening *o, const char *tables, const char *configuration)
 {
-    char configuration[PATH_MAX];
-    const int r = write_configuration(directory, o->memory_bytes, configuration, sizeof(configuration));
-    if (r < 0)
-        return r;
     o->arguments[0] = "clickhouse";
-    return asprintf(&o->arguments[1], "--path=%s/engine", directory) < 0 ||
+    return asprintf(&o->arguments[1], "--path=%s", tables) < 0 ||
                    asprintf(&o->arguments[2], "--config-file=%s", configuration) < 0
                ? -ENOMEM
                : 0;
+}
+
+/* Of the data directory, the engine has one directory and one file. The spool is none of its business. */
+static int confine_to(struct opening *o, const char *directory)
+{
+    char tables[PATH_MAX + 16], configuration[PATH_MAX + 16];
+    snprintf(tables, sizeof(tables), "%s/engine", directory);
+    snprintf(configuration, sizeof(configuration), "%s/engine.xml", directory);
+    if (mkdir(tables, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    return write_configuration(configuration, o->memory_bytes)
+               ?: set_arguments(o, tables, configuration)
+               ?: engine_confine(tables, configuration);
 }
 
 static int open_sessions(struct session *sessions, const struct opening *opening, unsigned keep_days, struct buf *why)
@@ -219,7 +228,6 @@ static void close_sessions(struct session *sessions, const struct chdb_library *
 /* Everything up to the first request. */
 static int prepare(char **argv, struct opening *opening, struct session *sessions, struct buf *why)
 {
-    const char *directory = argv[2];
     int r = chdb_library_load(argv[1], &opening->library);
     if (r < 0) {
         buf_printf(why, "%s is not chDB's library", argv[1]);
@@ -227,7 +235,7 @@ static int prepare(char **argv, struct opening *opening, struct session *session
     }
     dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_NODELETE); /* glibc loads it when a thread ends early: not possible later */
     opening->memory_bytes = strtoull(argv[4], NULL, 10);
-    r = set_arguments(opening, directory) ?: engine_confine(directory);
+    r = confine_to(opening, argv[2]);
     if (r < 0) {
         buf_puts(why, r == -EOPNOTSUPP
                           ? "the kernel has no Landlock (Linux 5.13), without which SQL could read any file"
