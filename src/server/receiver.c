@@ -1,6 +1,7 @@
 /* OTLP over HTTP; see receiver.h. */
 #include "server/receiver.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/protobuf.h"
 #include "serve/origin.h"
@@ -17,6 +18,9 @@
 #define DAY_NS       (86400ull * 1000000000)
 #define CONTENT_TYPE "application/x-protobuf"
 #define RETRY_S      "5"
+
+#define TURN_NS           2000000000ull       /* that a request waits for a decoder */
+#define WAITING_MAX_BYTES ((size_t)128 << 20) /* of decoded rows that wait for the disk */
 
 static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs, &otlp_metrics};
 
@@ -65,6 +69,8 @@ static enum MHD_Result reply_failure(const struct listener_request *request, int
         return reply_error(request, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: send smaller batches");
     case -EOPNOTSUPP:
         return reply_error(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Encoding must be gzip, zstd or identity");
+    case -EBUSY:
+        return reply_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at once: try again later");
     case -ENOSPC:
         return reply_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the server's spool is full: try again later");
     default:
@@ -88,22 +94,20 @@ static struct batch_key key_of(const struct listener_request *request, const str
     return key;
 }
 
-static int store_rows(const struct receiver *receiver, const struct batch_key *key, const struct otlp_rows *rows)
+/* The rows as the data of a batch; their memory is freed on the way. */
+static int gather_rows(struct otlp_rows *rows, struct buf *data, uint32_t *ret_count)
 {
-    _cleanup_buf_ struct buf data = {0};
-    uint32_t count = 0;
+    *ret_count = 0;
     for (enum table table = 0; table < TABLE_COUNT; table++) {
-        batch_put_rows(&data, table, &rows->tables[table]);
-        count += rows->counts[table];
+        batch_put_rows(data, table, &rows->tables[table]);
+        buf_clear(&rows->tables[table]);
+        *ret_count += rows->counts[table];
     }
-    if (buf_error(&data) < 0 || !count)
-        return buf_error(&data);
-    const struct spool_batch batch = {.key = *key, .rows = count, .data = data.data, .size = data.size};
-    return spool_append(receiver->spool, &batch);
+    return buf_error(data);
 }
 
-static int receive(const struct receiver *receiver, const struct listener_request *request,
-                   const struct otlp_signal *signal, struct otlp_rows *rows)
+static int decode(const struct receiver *receiver, const struct listener_request *request,
+                  const struct otlp_signal *signal, struct otlp_rows *rows, struct batch_key *ret_key)
 {
     _cleanup_buf_ struct buf message = {0};
     const uint64_t now_ns = receiver->unix_ns();
@@ -113,17 +117,55 @@ static int receive(const struct receiver *receiver, const struct listener_reques
         return r;
     rows->from_ns = now_ns - receiver->keep_days * DAY_NS;
     rows->to_ns = now_ns + DAY_NS;
-    r = signal->decode(cursor_make(message.data, message.size), rows);
+    *ret_key = key_of(request, signal, &message);
+    return signal->decode(cursor_make(message.data, message.size), rows);
+}
+
+static int wait_for_turn(struct receiver *receiver)
+{
+    const struct timespec until = clock_timespec_of(clock_monotonic_ns() + TURN_NS);
+    while (sem_clockwait(&receiver->decoders, CLOCK_MONOTONIC, &until) < 0)
+        if (errno != EINTR)
+            return -EBUSY;
+    return 0;
+}
+
+static int store(struct receiver *receiver, const struct spool_batch *batch)
+{
+    const size_t before = atomic_fetch_add(&receiver->waiting_bytes, batch->size);
+    const int r = before + batch->size > WAITING_MAX_BYTES ? -EBUSY : spool_append(receiver->spool, batch);
+    atomic_fetch_sub(&receiver->waiting_bytes, batch->size);
+    return r;
+}
+
+static int receive(struct receiver *receiver, const struct listener_request *request, const struct otlp_signal *signal,
+                   struct otlp_rows *rows)
+{
+    _cleanup_buf_ struct buf data = {0};
+    struct spool_batch batch = {0};
+    int r = wait_for_turn(receiver);
     if (r < 0)
         return r;
-    const struct batch_key key = key_of(request, signal, &message);
-    return store_rows(receiver, &key, rows);
+    r = decode(receiver, request, signal, rows, &batch.key) ?: gather_rows(rows, &data, &batch.rows);
+    otlp_rows_clear(rows);
+    sem_post(&receiver->decoders);
+    if (r < 0 || !batch.rows)
+        return r;
+    batch.data = data.data;
+    batch.size = data.size;
+    return store(receiver, &batch);
 }
 
 static bool is_protobuf(const char *content_type)
 {
     const size_t size = strlen(CONTENT_TYPE);
     return content_type && strncasecmp(content_type, CONTENT_TYPE, size) == 0 && strchr(" ;", content_type[size]);
+}
+
+void receiver_init(struct receiver *receiver, struct spool *spool, unsigned keep_days, uint64_t (*unix_ns)(void))
+{
+    *receiver = (struct receiver){.spool = spool, .keep_days = keep_days, .unix_ns = unix_ns};
+    sem_init(&receiver->decoders, 0, RECEIVER_DECODERS);
 }
 
 enum MHD_Result receiver_answer(void *receiver, const struct listener_request *request)

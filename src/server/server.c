@@ -98,7 +98,7 @@ static int start_engine(struct server *s, const struct server_options *o)
 
 static int listen_for_clients(struct server *s, const struct server_options *o)
 {
-    s->receiver = (struct receiver){.spool = s->spool, .keep_days = o->keep_days, .unix_ns = clock_unix_ns};
+    receiver_init(&s->receiver, s->spool, o->keep_days, clock_unix_ns);
     int r = o->token_file ? access_new("--token-file", o->token_file, clock_monotonic_ns, &s->access) : 0;
     if (r < 0)
         return r;

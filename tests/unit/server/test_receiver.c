@@ -39,10 +39,9 @@ static int start(void **state)
                                           .remember_ns = 3600000000000ull,
                                           .remember_max = 100,
                                           .unix_ns = clock_unix_ns};
-    receiver = (struct receiver){.keep_days = 30, .unix_ns = clock_unix_ns};
     if (spool_open(&options, &spool) < 0)
         return -1;
-    receiver.spool = spool;
+    receiver_init(&receiver, spool, 30, clock_unix_ns);
     const struct listener_options listen = {.option = "--otlp-listen",
                                             .address = "127.0.0.1:0",
                                             .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
@@ -197,6 +196,21 @@ static void test_large_bodies_are_refused(void **state)
     assert_int_equal(ask("POST /v1/traces", PROTOBUF "Content-Encoding: gzip\r\n", &packed, &out), 413);
 }
 
+static void test_only_some_requests_are_decoded_at_once(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, out = {0};
+    put_request(&body, 1, clock_unix_ns(), 10);
+    for (int i = 0; i < RECEIVER_DECODERS; i++)
+        assert_int_equal(sem_trywait(&receiver.decoders), 0);
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF, &body, &out), 503);
+    assert_non_null(strstr(out.data, "Retry-After: "));
+    assert_int_equal(sem_post(&receiver.decoders), 0);
+    for (int i = 0; i < 2; i++) /* each gives its turn back */
+        assert_int_equal(ask("POST /v1/traces", PROTOBUF, &body, &out), 200);
+    assert_int_equal(receiver.waiting_bytes, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
@@ -204,7 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_batches_are_stored_once),     TEST(test_rejected_rows_are_reported),
         TEST(test_full_spool_is_back_pressure), TEST(test_refused_requests),
-        TEST(test_large_bodies_are_refused),
+        TEST(test_large_bodies_are_refused),    TEST(test_only_some_requests_are_decoded_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
