@@ -15,7 +15,10 @@
 
 #define TICK_NS      100000000ull
 #define RETRY_NS     1000000000ull
-#define FAILURES_MAX 5 /* of one segment, refusals and ends of the engine during it: then it is set aside */
+/* Of one segment: then it is set aside. Queries, which have ENGINE_QUERY_S, can take the memory that an insertion
+ * needs, so that its lack counts less than refusals and ends of the engine. */
+#define FAILURES_MAX   60
+#define REFUSAL_COUNTS 12
 
 struct loader {
     struct spool *spool;
@@ -25,7 +28,7 @@ struct loader {
     pthread_cond_t changed;
     bool ends;
     uint64_t failed_segment; /* and how often it failed; of the thread */
-    unsigned failures;
+    unsigned failures; /* their weights */
 };
 
 /* ---- one segment ---- */
@@ -69,20 +72,20 @@ static int insert_segment(struct loader *l, const struct spool_segment *segment,
 
 /* ---- failures ---- */
 
-/* Reasons that go away: the rows are fine, and the spool refuses more when it is full. */
-static bool may_pass(int error, const char *why)
+/* What a failure counts. 0: its reason goes away. The rows are fine, and the spool refuses more when it is full. */
+static unsigned weight_of(int error, const char *why)
 {
-    static const char *const texts[] = {"NOT_ENOUGH_SPACE", "No space left", "MEMORY_LIMIT", "CANNOT_WRITE",
-                                        "TOO_MANY_PARTS"};
-    for (size_t i = 0; error == -EPROTO && i < array_size(texts); i++)
-        if (strstr(why, texts[i]))
-            return true;
-    return error != -EPROTO && error != -EPIPE && error != -ETIMEDOUT;
+    static const char *const passing[] = {"NOT_ENOUGH_SPACE", "No space left", "CANNOT_WRITE", "TOO_MANY_PARTS"};
+    for (size_t i = 0; error == -EPROTO && i < array_size(passing); i++)
+        if (strstr(why, passing[i]))
+            return 0;
+    if (error == -EPROTO && strstr(why, "MEMORY_LIMIT"))
+        return 1;
+    return error == -EPROTO || error == -EPIPE || error == -ETIMEDOUT ? REFUSAL_COUNTS : 0;
 }
 
 static void count_failure(struct loader *l, const struct spool_segment *segment, int error, const char *why)
 {
-    const bool passes = may_pass(error, why);
     if (l->failed_segment != segment->number) {
         l->failed_segment = segment->number;
         l->failures = 0;
@@ -90,15 +93,14 @@ static void count_failure(struct loader *l, const struct spool_segment *segment,
     if (l->failures == 0)
         log_warning("segment %016" PRIx64 " cannot be inserted yet: %s", segment->number,
                     why[0] ? why : strerror(-error));
-    if (passes && l->failures)
-        return;
-    l->failures += passes ? 0 : 1;
-    if (l->failures < FAILURES_MAX)
+    const unsigned weight = weight_of(error, why);
+    l->failures += weight;
+    if (!weight || l->failures < FAILURES_MAX)
         return;
     const int r = spool_set_aside(l->spool, segment);
     if (r == 0)
-        log_error("segment %016" PRIx64 " is set aside in the spool (.refused): the engine refused it %d times",
-                  segment->number, FAILURES_MAX);
+        log_error("segment %016" PRIx64 " is set aside in the spool (.refused): the engine cannot insert it: %s",
+                  segment->number, why[0] ? why : strerror(-error));
     else
         log_errno(r, "segment %016" PRIx64 " cannot be set aside", segment->number);
 }
