@@ -74,7 +74,8 @@ static int open_spool(struct server *s, uint64_t max_bytes)
                                           .segment_max_ns = SECOND_NS,
                                           .remember_ns = REMEMBER_NS,
                                           .remember_max = REMEMBER_MAX,
-                                          .unix_ns = clock_unix_ns};
+                                          .unix_ns = clock_unix_ns,
+                                          .monotonic_ns = clock_monotonic_ns};
     const int r = spool_open(&options, &s->spool);
     if (r < 0)
         return log_errno(r, "cannot read the spool %s", s->spool_directory);

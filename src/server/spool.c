@@ -32,6 +32,7 @@ struct spool {
     struct group *committing; /* one thread writes it, without the lock; NULL: none */
     int fd;                   /* of `present`; -1: there is none. With `present`, of that thread */
     struct spool_segment present;
+    uint64_t present_since_ns; /* monotonic */
     struct buf closed;         /* struct spool_segment, oldest first */
     struct buf key_files;      /* uint64_t, oldest first */
     struct recent_keys *known; /* of batches on disk */
@@ -101,7 +102,7 @@ static bool has_space(const struct spool *s, const struct group *g)
 
 static bool is_old(const struct spool *s)
 {
-    return s->present.bytes && s->o.unix_ns() - s->present.number >= s->o.segment_max_ns;
+    return s->present.bytes && s->o.monotonic_ns() - s->present_since_ns >= s->o.segment_max_ns;
 }
 
 /* ---- group commit ---- */
@@ -130,8 +131,10 @@ static void commit(struct spool *s)
     int r = buf_error(&g->data);
     if (r == 0 && s->fd >= 0 && (is_old(s) || !has_space(s, g)))
         r = close_segment(s);
-    if (r == 0 && s->fd < 0)
+    if (r == 0 && s->fd < 0) {
         s->present = (struct spool_segment){.number = next_number(s)};
+        s->present_since_ns = s->o.monotonic_ns();
+    }
     pthread_mutex_unlock(&s->lock);
     if (r == 0) {
         r = write_group(s, g, s->present.number);

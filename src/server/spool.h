@@ -27,6 +27,7 @@ struct spool_options {
     uint64_t remember_ns;    /* how long a retry is recognised */
     size_t remember_max;     /* and among how many batches */
     uint64_t (*unix_ns)(void);
+    uint64_t (*monotonic_ns)(void); /* of ages: the other may be set back */
 };
 
 struct spool_batch {

@@ -93,7 +93,8 @@ static unsigned load_refused(const char *why)
                                           .segment_max_ns = UINT64_MAX,
                                           .remember_ns = 3600000000000ull,
                                           .remember_max = 100,
-                                          .unix_ns = clock_unix_ns};
+                                          .unix_ns = clock_unix_ns,
+                                          .monotonic_ns = clock_monotonic_ns};
     struct spool *s = NULL;
     struct loader *l = NULL;
     reason = why;

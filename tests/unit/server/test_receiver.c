@@ -38,7 +38,8 @@ static int start(void **state)
                                           .segment_max_ns = UINT64_MAX,
                                           .remember_ns = 3600000000000ull,
                                           .remember_max = 100,
-                                          .unix_ns = clock_unix_ns};
+                                          .unix_ns = clock_unix_ns,
+                                          .monotonic_ns = clock_monotonic_ns};
     if (spool_open(&options, &spool) < 0)
         return -1;
     receiver_init(&receiver, spool, 30, clock_unix_ns);

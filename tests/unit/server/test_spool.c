@@ -17,9 +17,14 @@
 
 #define SECOND_NS 1000000000ull
 
-static uint64_t now_ns = 1000 * SECOND_NS;
+static uint64_t now_ns = 1000 * SECOND_NS, set_back_ns; /* since then, the clock was set back */
 
 static uint64_t read_now(void)
+{
+    return now_ns - set_back_ns;
+}
+
+static uint64_t read_monotonic(void)
 {
     return now_ns;
 }
@@ -35,7 +40,8 @@ static struct spool_options options(void)
                                   .segment_max_ns = SECOND_NS,
                                   .remember_ns = 100 * SECOND_NS,
                                   .remember_max = 1000,
-                                  .unix_ns = read_now};
+                                  .unix_ns = read_now,
+                                  .monotonic_ns = read_monotonic};
 }
 
 static struct spool *open_spool(void)
@@ -126,6 +132,23 @@ static void test_segments_close_by_rows_and_by_age(void **state)
     spool_tick(s);
     assert_int_equal(read_oldest(s, &segment, &first), 1);
     assert_int_equal(first, 10);
+}
+
+static void test_age_is_not_the_clocks(void **state)
+{
+    (void)state;
+    _cleanup_(spool_freep) struct spool *s = open_spool();
+    struct spool_segment segment;
+    uint32_t first = 0;
+    append(s, 1);
+    set_back_ns = 50 * SECOND_NS;
+    spool_tick(s);
+    assert_int_equal(spool_oldest(s, &segment), -EAGAIN);
+    append(s, 2);
+    now_ns += SECOND_NS;
+    spool_tick(s);
+    set_back_ns = 0;
+    assert_int_equal(read_oldest(s, &segment, &first), 2);
 }
 
 static void test_retry_is_recognised(void **state)
@@ -340,6 +363,7 @@ static void test_senders_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_age_is_not_the_clocks),
         TEST(test_segments_close_by_rows_and_by_age),
         TEST(test_retry_is_recognised),
         TEST(test_numbers_are_never_used_twice),

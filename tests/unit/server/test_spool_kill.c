@@ -113,7 +113,8 @@ static void run_spool(int engine, bool to_the_end)
                                           .segment_max_ns = 2000000,
                                           .remember_ns = 3600000000000ull,
                                           .remember_max = BATCHES_MAX,
-                                          .unix_ns = clock_unix_ns};
+                                          .unix_ns = clock_unix_ns,
+                                          .monotonic_ns = clock_monotonic_ns};
     pthread_t thread;
     if (spool_open(&options, &spool) < 0)
         abort();
