@@ -334,6 +334,22 @@ static void learn_key(struct spool *s, const struct batch_key *key, uint64_t num
         recent_keys_add(s->known, key, number);
 }
 
+/* A crash leaves a torn end, of which nothing was acknowledged. A whole batch behind a damaged place shows that the disk
+ * lost what was acknowledged: its rows are counted, so that the loader finds that the segment lacks some, and keeps
+ * it. */
+static void recover_rest(struct spool *s, const struct buf *contents, struct spool_segment *segment)
+{
+    struct cursor c = cursor_make(contents->data, contents->size);
+    struct spool_batch batch;
+    bool is_damaged = false;
+    for (c.position = segment->bytes; spool_find_batch(&c, &batch); is_damaged = true)
+        segment->rows += batch.rows;
+    if (is_damaged)
+        segment->bytes = contents->size;
+    else
+        s->statistics.torn_bytes += contents->size - segment->bytes;
+}
+
 static int recover_segment(struct spool *s, uint64_t number)
 {
     _cleanup_buf_ struct buf contents = {0};
@@ -348,7 +364,7 @@ static int recover_segment(struct spool *s, uint64_t number)
         segment.rows += batch.rows;
         segment.bytes = c.position;
     }
-    s->statistics.torn_bytes += contents.size - segment.bytes;
+    recover_rest(s, &contents, &segment);
     if (!segment.bytes)
         return unlinkat(s->directory, spool_file_name(name, number, SPOOL_SEGMENT), 0) < 0 ? -errno : 0;
     s->closed_bytes += segment.bytes;

@@ -40,7 +40,7 @@ struct spool_batch {
 struct spool_segment {
     uint64_t number; /* also the time when it was begun, in Unix nanoseconds; no two segments have the same */
     uint64_t bytes;
-    uint32_t rows;
+    uint32_t rows; /* if the disk lost batches, more than those that can be read have */
 };
 
 struct spool_statistics {

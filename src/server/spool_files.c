@@ -146,6 +146,20 @@ bool spool_next_batch(struct cursor *contents, struct spool_batch *ret)
     return true;
 }
 
+bool spool_find_batch(struct cursor *contents, struct spool_batch *ret)
+{
+    const uint32_t magic = MAGIC;
+    while (!spool_next_batch(contents, ret)) {
+        const size_t from = contents->position + 1;
+        const uint8_t *found =
+            from < contents->size ? memmem(contents->data + from, contents->size - from, &magic, sizeof(magic)) : NULL;
+        if (!found)
+            return false;
+        contents->position = (size_t)(found - contents->data);
+    }
+    return true;
+}
+
 /* ---- the end of a segment ---- */
 
 static int write_keys(int directory, uint64_t number)

@@ -26,6 +26,9 @@ int spool_batch_write(struct buf *out, const struct spool_batch *batch);
 /* Bytes of a batch in a segment. */
 size_t spool_batch_bytes(size_t data_size);
 
+/* Finds the next whole batch behind a place where the contents are damaged. False: there is none. */
+bool spool_find_batch(struct cursor *contents, struct spool_batch *ret);
+
 /* Durably replaces a segment by the keys of its batches. */
 int spool_files_keep_keys(int directory, uint64_t number);
 /* Durably writes the keys and renames the segment to NUMBER.refused. */

@@ -274,6 +274,38 @@ static void test_damaged_header_is_dropped(void **state)
     check_after_damage(45, 0, 60);
 }
 
+/* Damage before the end is not a crash's: what can be read is, and the file is kept. */
+static void test_damage_before_a_whole_batch_is_kept(void **state)
+{
+    (void)state;
+    for (size_t readable = 0; readable < 2; readable++) {
+        struct spool *s = open_spool();
+        _cleanup_buf_ struct buf contents = {0};
+        struct spool_segment segment;
+        struct spool_batch batch;
+        size_t count = 0;
+        for (uint32_t i = 0; i < 3; i++)
+            append(s, 10 * (uint32_t)readable + i);
+        spool_free(s);
+        damage(180 - 60 * readable, 0); /* in the header of the first batch, or of the second one */
+        s = open_spool();
+        assert_int_equal(spool_oldest(s, &segment), 0);
+        assert_int_equal(spool_statistics(s).torn_bytes, 0);
+        assert_int_equal(segment.bytes, 180);
+        assert_true(segment.rows > readable);
+        assert_int_equal(spool_read(s, &segment, &contents), 0);
+        for (struct cursor c = cursor_make(contents.data, contents.size); spool_next_batch(&c, &batch);)
+            count++;
+        assert_int_equal(count, readable);
+        assert_int_equal(spool_set_aside(s, &segment), 0);
+        assert_int_equal(append(s, 10 * (uint32_t)readable + 2), 0); /* it is lost, so that a retry is stored */
+        spool_flush(s);
+        assert_int_equal(spool_oldest(s, &segment), 0);
+        assert_int_equal(spool_remove(s, &segment), 0);
+        spool_free(s);
+    }
+}
+
 /* A write that fails in the middle of a batch: the batch is refused, the file has no part of it, the next one works. */
 static void test_failed_write_leaves_nothing(void **state)
 {
@@ -372,6 +404,7 @@ int main(void)
         TEST(test_cut_header_is_dropped),
         TEST(test_damaged_data_is_dropped),
         TEST(test_damaged_header_is_dropped),
+        TEST(test_damage_before_a_whole_batch_is_kept),
         TEST(test_failed_write_leaves_nothing),
         TEST(test_refused_segment_is_set_aside),
         TEST(test_senders_at_once),
