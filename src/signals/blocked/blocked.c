@@ -128,10 +128,12 @@ static void count_service(struct blocked_signal *s, const struct blocked_task *t
     struct processes *processes = s->services->processes;
     const bool is_kernel = task->flags & BLOCKED_KERNEL_THREAD;
     const struct process *process = processes && !is_kernel ? processes_find(processes, task->pid, 0) : NULL;
-    const char *name = is_kernel ? "kernel"
-                       : process ? processes_resource(processes, process)->service_name
-                                 : task->comm;
+    char name[sizeof(s->names[0].name)]; /* cut as the names in the table are */
     size_t i = 0;
+    snprintf(name, sizeof(name), "%s",
+             is_kernel ? "kernel"
+             : process ? processes_resource(processes, process)->service_name
+                       : task->comm);
     while (i < s->name_count && strcmp(s->names[i].name, name) != 0)
         i++;
     if (i == SERVICES_MAX)

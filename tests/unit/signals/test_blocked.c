@@ -1,4 +1,7 @@
-/* Records of blocked tasks become events, once for each task, and one for a load that they raise. */
+/* Records of blocked tasks become events, once for each task, and one for a load that they raise. Tasks are counted by
+ * service. */
+#include "model/metric.h"
+#include "resolve/process/processes.h"
 #include "signals/blocked/blocked_groups.h"
 #include "signals/signals.h"
 #include "sources/blocked/blocked.h"
@@ -10,6 +13,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -30,7 +35,7 @@ static void keep_event(void *pipeline, const struct node_event *event)
     snprintf(emitted + used, sizeof(emitted) - used, "\n");
 }
 
-static const struct signal_services services = {.emit_event = keep_event};
+static struct signal_services services = {.emit_event = keep_event};
 
 static int begin(void **state)
 {
@@ -163,6 +168,67 @@ static void test_records_with_impossible_values_are_rejected(void **state)
     assert_false(signals_check_record(&r.h));
 }
 
+/* cat, which has called exec() when this returns. It ends with the write end of its standard input, `ret_gate`. */
+static pid_t start_service(char *environment_name, int *ret_gate)
+{
+    int gate[2], ready[2];
+    assert_int_equal(pipe(gate), 0);
+    assert_int_equal(pipe(ready), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(gate[1]);
+        dup2(gate[0], STDIN_FILENO);
+        dup2(ready[1], STDOUT_FILENO);
+        execve("/bin/cat", (char *[]){"cat", NULL}, (char *[]){environment_name, NULL});
+        _exit(127);
+    }
+    close(gate[0]);
+    close(ready[1]);
+    assert_int_equal(write(gate[1], "x", 1), 1);
+    assert_int_equal(read(ready[0], &(char){0}, 1), 1);
+    close(ready[0]);
+    *ret_gate = gate[1];
+    return pid;
+}
+
+static void test_the_tasks_of_a_service_with_a_long_name_are_one_series(void **state)
+{
+    char name[101] = "OTEL_SERVICE_NAME=";
+    struct metric_set *set;
+    struct processes *processes;
+    size_t series = 0;
+    int gate;
+    (void)state;
+    memset(name + strlen(name), 'a', sizeof(name) - strlen(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    const pid_t pid = start_service(name, &gate);
+    assert_int_equal(processes_new(8 << 20, &processes), 0);
+    services.processes = processes;
+    for (uint32_t tid = 12; tid < 14; tid++) {
+        struct blocked_record r = record(tid, 10);
+        r.h.pid = r.task.pid = (uint32_t)pid;
+        take(&r);
+    }
+    take_walk(4);
+    services.processes = NULL;
+    processes_free(processes);
+    close(gate);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(metric_set_new(&set), 0);
+    blocked->metrics(self, set);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        const struct metric_family f = metric_set_family(set, i);
+        if (strcmp(f.name, "sonde_blocked_tasks") != 0)
+            continue;
+        series += f.point_count;
+        assert_true(f.points[0].value == 2);
+        assert_int_equal(strspn(f.points[0].labels[0].value, "a"), 63);
+    }
+    assert_int_equal(series, 1);
+    metric_set_free(set);
+}
+
 static void test_the_group_of_the_oldest_task_comes_first(void **state)
 {
     struct blocked_groups g = {0};
@@ -210,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_load_of_blocked_tasks_is_one_event_until_it_is_over, begin, end),
         cmocka_unit_test_setup_teardown(test_a_node_without_blocked_tasks_has_no_event, begin, end),
         cmocka_unit_test_setup_teardown(test_records_with_impossible_values_are_rejected, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_tasks_of_a_service_with_a_long_name_are_one_series, begin, end),
         cmocka_unit_test(test_the_group_of_the_oldest_task_comes_first),
         cmocka_unit_test(test_a_task_that_has_run_is_blocked_anew),
     };
