@@ -51,8 +51,8 @@ enum recorder_kind {
                                 interrupted (0: the CPU was idle); object: what ran, as interrupts.h numbers it (low
                                 half), the CPU (high half); value: how long, in ns */
     RECORDER_RECLAIM = 12,   /* thread `tid` has reclaimed or compacted memory: flags: enum reclaim_kind (reclaim.h);
-                                object: ID of its cgroup; value: for how long, in ns, most of it just before, and all of
-                                it within RECLAIM_SPREAD times that */
+                                object: ID of the thread's cgroup; value: for how long, in ns, in one run or in several.
+                                Each run began within RECLAIM_SPREAD * RECLAIM_RECORDER_NS after the first one did */
 
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`

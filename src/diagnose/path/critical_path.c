@@ -587,7 +587,8 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
     path_task_start(&w, reply);
-    r = path_segments_finish(ret, walk_back(&w)) ?: path_interrupts_take(index, ret) ?: path_reclaim_take(index, ret) ?: path_taken_find(index, ret);
+    r = path_segments_finish(ret, walk_back(&w)) ?: path_interrupts_take(index, ret)
+        ?: path_reclaim_take(index, ret) ?: path_taken_find(index, ret);
     for (size_t i = 0; r == 0 && request->is_shared && i < ret->count; i++)
         ret->items[i].is_inferred = true;
     return r < 0 ? r : path_evidence_find(index, ret, &ret->evidence);

@@ -15,7 +15,7 @@ struct path_reclaim_cause {
     uint64_t cgroup;
 };
 
-/* During the segment that starts at `segment`, which is not shown as this, its thread was in reclaim for `ns`. */
+/* During the segment that starts at `segment_ns`, which is not shown as this, its thread was in reclaim for `ns`. */
 struct path_reclaim {
     uint64_t segment_ns;
     uint64_t ns;

@@ -1,5 +1,5 @@
-/* What the memory controller says of cgroups: their limits, and its counters. In the hierarchy of its controller of
- * cgroup v1, else of cgroup v2. Not thread-safe. */
+/* Reads the limits of cgroups' memory, and the kernel's counters of that memory. Uses the hierarchy of cgroup v1 that
+ * has the memory controller; without one, that of cgroup v2. Not thread-safe. */
 #pragma once
 
 #include <stdbool.h>
