@@ -114,14 +114,14 @@ static bool is_on_socket(const struct recorder_record *left)
            left->syscall == SYS_sendto || left->syscall == SYS_sendmsg;
 }
 
-/* Reclaim itself has records of its own (path_reclaim.h). What is left, if it is long, is the sleep that a cgroup above
- * memory.high imposes on its threads; or, where the kernel waits for I/O, pages that were needed again. */
+/* Where the kernel waits for I/O, the thread needed pages again that were reclaimed. Otherwise the kernel delays the
+ * thread, as its cgroup is above memory.high or the node's reclaim is too slow; or the thread sleeps in a reclaim that
+ * has no record (path_reclaim.h). The switch does not show the reason. */
 static void set_memory_stall(const struct recorder_record *left, struct path_segment *s)
 {
     const bool is_io = left->flags & RECORDER_IO_WAIT;
     s->kind = is_io ? REQUEST_PART_DISK : REQUEST_PART_OTHER;
-    s->reason = is_io ? "reads back memory that was reclaimed" : "throttled, as its cgroup is above memory.high";
-    s->is_inferred = !is_io;
+    s->reason = is_io ? "reads back memory that was reclaimed" : "stalled for want of memory";
 }
 
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,

@@ -171,9 +171,9 @@ static void test_a_throttled_thread_does_not_wait_for_a_disk(void **state)
     (void)state;
     expect_wait(RECORDER_UNINTERRUPTIBLE | RECORDER_MEMSTALL,
                 "cpu 11 100-200\n"
-                "other 11 200-300 inferred\n"
+                "other 11 200-300\n"
                 "cpu 11 300-500\n",
-                "throttled, as its cgroup is above memory.high");
+                "stalled for want of memory");
 }
 
 static void test_reclaimed_memory_is_read_from_a_disk(void **state)
