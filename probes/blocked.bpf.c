@@ -1,5 +1,5 @@
-/* The tasks in uninterruptible sleep (state D), with their kernel stacks and, where it is known, who holds what they
- * wait for. An iterator, which user space reads: nothing runs between two walks.
+/* The tasks in uninterruptible sleep (state D), with their kernel stacks and, where it is known, the thread that holds
+ * the lock for which a task waits. An iterator, which user space reads: nothing runs between two walks.
  *
  * A task in state D counts for the load average. Idle kernel threads (TASK_NOLOAD) and frozen tasks do not, and are
  * left out. */
@@ -15,7 +15,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define TASK_NOLOAD        0x0400
-#define PF_FROZEN          0x00010000 /* before 6.1; unused since */
+#define PF_FROZEN          0x00010000 /* before 6.1; newer kernels give this bit to kcompactd, a kernel thread */
 #define OWNER_FLAGS        7          /* low bits of a lock's owner */
 #define BLOCKER_TYPE_MASK  3
 #define RWSEM_READER_OWNED 1
@@ -38,11 +38,13 @@ static __always_inline struct task_struct *owner_of_lock(__u64 blocker)
 }
 
 /* The child that has borrowed the memory of its parent, until it executes a program or exits: the youngest one of a
- * parent that waits for it. NULL: none. */
+ * parent that waits for it. NULL: none. Kernel threads use `vfork_done` for another purpose, so that their parent,
+ * kthreadd, has no such child. */
 static __always_inline struct task_struct *vforked_child(struct task_struct *parent)
 {
     struct list_head *youngest = BPF_CORE_READ(parent, children.prev);
-    if (!youngest || (__u64)youngest == (__u64)parent + bpf_core_field_offset(parent->children))
+    if (!youngest || BPF_CORE_READ(parent, flags) & PF_KTHREAD ||
+        (__u64)youngest == (__u64)parent + bpf_core_field_offset(parent->children))
         return NULL;
     struct task_struct *child = (struct task_struct *)((__u64)youngest - bpf_core_field_offset(parent->sibling));
     return BPF_CORE_READ(child, vfork_done) ? child : NULL;
@@ -66,6 +68,12 @@ static __always_inline void set_holder(struct blocked_task *b, struct task_struc
     BPF_CORE_READ_STR_INTO(&b->holder_comm, holder, comm);
 }
 
+/* Kernel threads are frozen only while the node is suspended, and then no walk runs. */
+static __always_inline bool is_frozen(__u32 flags)
+{
+    return (flags & (PF_FROZEN | PF_KTHREAD)) == PF_FROZEN;
+}
+
 SEC("iter/task")
 int blocked_tasks(struct bpf_iter__task *ctx)
 {
@@ -76,7 +84,7 @@ int blocked_tasks(struct bpf_iter__task *ctx)
     const __u32 state = task_wait_state(task), flags = BPF_CORE_READ(task, flags);
     counts.tasks++;
     counts.runnable += state == 0;
-    if ((state & (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)) != TASK_UNINTERRUPTIBLE || flags & PF_FROZEN)
+    if ((state & (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)) != TASK_UNINTERRUPTIBLE || is_frozen(flags))
         return 0;
     if (counts.uninterruptible++ >= BLOCKED_MAX_TASKS)
         return 0;
