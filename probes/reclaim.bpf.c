@@ -55,6 +55,12 @@ struct {
 static const struct reclaim_thread no_thread = {};
 static const struct reclaim_cgroup no_cgroup = {};
 
+static __always_inline bool is_kernel_thread(void)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    return BPF_CORE_READ(task, flags) & PF_KTHREAD;
+}
+
 static __always_inline void begin(__u32 kind)
 {
     __u32 tid = bpf_get_current_pid_tgid();
@@ -175,10 +181,12 @@ int reclaim_node_end(__u64 *arguments)
     return end(RECLAIM_NODE, arguments[0]);
 }
 
+/* A kernel thread reclaims memory of other threads' cgroups. */
 SEC("raw_tp/mm_vmscan_memcg_reclaim_begin")
 int reclaim_limit_begin(__u64 *arguments)
 {
-    begin(RECLAIM_LIMIT);
+    if (!is_kernel_thread())
+        begin(RECLAIM_LIMIT);
     return 0;
 }
 
@@ -193,8 +201,7 @@ int reclaim_limit_end(__u64 *arguments)
 SEC("raw_tp/mm_compaction_begin")
 int reclaim_compaction_begin(__u64 *arguments)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-    if (!(BPF_CORE_READ(task, flags) & PF_KTHREAD))
+    if (!is_kernel_thread())
         begin(RECLAIM_COMPACTION);
     return 0;
 }
