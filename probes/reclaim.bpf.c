@@ -1,6 +1,6 @@
-/* How long threads reclaim or compact memory before they get what they allocate: counted by cgroup. A thread for which
- * that adds up to more than the threshold has a record, and shorter sums have records in the flight recorder, for the
- * requests that they delayed.
+/* How long threads reclaim or compact memory before they get what they allocate: counted by cgroup. A thread whose
+ * time in one kind adds up to more than the threshold has a record, and shorter sums have records in the flight
+ * recorder, for the requests that they delayed.
  *
  * Losses: records that find the ring full; runs that the kernel skips because the program is already running on that
  * CPU. A thread that is evicted from the table while it reclaims is not counted. */
@@ -29,8 +29,10 @@ struct reclaim_sum {
 };
 
 struct reclaim_thread {
-    __u64 start_ns[RECLAIM_KINDS]; /* of what it is in; 0: it is not */
-    struct reclaim_sum recorder, event;
+    struct reclaim_thread_kind {
+        __u64 start_ns; /* of the run that the thread is in; 0: the thread is in no run of this kind */
+        struct reclaim_sum recorder, event;
+    } kinds[RECLAIM_KINDS];
 };
 
 struct {
@@ -74,7 +76,7 @@ static __always_inline void begin(__u32 kind)
     }
     timer_stop(RECLAIM_TIMER_BEGIN, timer_ns);
     if (thread)
-        thread->start_ns[kind] = bpf_ktime_get_ns();
+        thread->kinds[kind].start_ns = bpf_ktime_get_ns();
 }
 
 static __always_inline struct reclaim_cgroup *find_cgroup(__u64 id)
@@ -143,24 +145,25 @@ __noinline int end(__u32 kind, __u64 pages)
 {
     __u32 tid = bpf_get_current_pid_tgid();
     struct reclaim_thread *thread = bpf_map_lookup_elem(&threads, &tid);
-    if (!thread || kind >= RECLAIM_KINDS || !thread->start_ns[kind])
+    if (!thread || kind >= RECLAIM_KINDS || !thread->kinds[kind].start_ns)
         return 0;
-    __u64 timer_ns = timer_start(RECLAIM_TIMER_END), now = bpf_ktime_get_ns(), start_ns = thread->start_ns[kind];
+    struct reclaim_thread_kind *t = &thread->kinds[kind];
+    __u64 timer_ns = timer_start(RECLAIM_TIMER_END), now = bpf_ktime_get_ns(), start_ns = t->start_ns;
     __u64 id = cgroup_id(cgroup_of((struct task_struct *)bpf_get_current_task()));
     struct reclaim_cgroup *c = find_cgroup(id);
-    thread->start_ns[kind] = 0;
+    t->start_ns = 0;
     if (c) {
         __sync_fetch_and_add(&c->kinds[kind].runs, 1);
         __sync_fetch_and_add(&c->kinds[kind].ns, now - start_ns);
         __sync_fetch_and_add(&c->kinds[kind].pages, pages);
     }
-    if (has_recorder && add_up(&thread->recorder, start_ns, now, RECLAIM_RECORDER_NS)) {
-        record_for_requests(&thread->recorder, kind, id, now);
-        thread->recorder.begin_ns = 0;
+    if (has_recorder && add_up(&t->recorder, start_ns, now, RECLAIM_RECORDER_NS)) {
+        record_for_requests(&t->recorder, kind, id, now);
+        t->recorder.begin_ns = 0;
     }
-    if (add_up(&thread->event, start_ns, now, threshold_ns)) {
-        write_record(&thread->event, kind, id, now);
-        thread->event.begin_ns = 0;
+    if (add_up(&t->event, start_ns, now, threshold_ns)) {
+        write_record(&t->event, kind, id, now);
+        t->event.begin_ns = 0;
     }
     timer_stop(RECLAIM_TIMER_END, timer_ns);
     return 0;

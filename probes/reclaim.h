@@ -18,7 +18,8 @@ enum reclaim_kind {
 #define RECLAIM_OTHER       0 /* in place of a cgroup's ID */
 
 /* One reclaim frees a few pages in a few microseconds, so that a thread that waits for long does it many times. What
- * counts as long is therefore a sum: at least T within RECLAIM_SPREAD * T. */
+ * counts as long is therefore a sum over runs of one kind: at least T, and each run began within RECLAIM_SPREAD * T
+ * after the first one did. */
 #define RECLAIM_SPREAD      10
 #define RECLAIM_RECORDER_NS 200000 /* T of a record in the flight recorder */
 
@@ -35,14 +36,14 @@ struct reclaim_cgroup {
 /* Timers of the programs (run_timer.bpf.h). */
 enum { RECLAIM_TIMER_BEGIN, RECLAIM_TIMER_END, RECLAIM_TIMERS };
 
-/* A thread spent at least the threshold in reclaim or compaction. The header has that thread, and the end of the last
- * one. */
+/* A thread spent at least the threshold in runs of one kind. The header has that thread, and the end of the last run.
+ */
 struct reclaim_record {
     struct record_header h;
     __u64 cgroup_id;
     __u64 ns;          /* the sum */
-    __u64 interval_ns; /* since the first one began */
-    __u32 kind;        /* of the last one: enum reclaim_kind */
+    __u64 interval_ns; /* since the first run began */
+    __u32 kind;        /* enum reclaim_kind */
     __u32 reserved;
     char comm[16];
 };

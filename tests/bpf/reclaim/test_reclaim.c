@@ -181,17 +181,28 @@ static bool is_of_cgroup(const struct record_header *header, void *context)
     return true;
 }
 
-/* The sum of the flight recorder's. */
-static uint64_t recorded_ns(struct flight_recorder *fr, uint64_t since_ns)
+/* The caller frees them. */
+static struct shared_tables *tables_with_recorder(void)
+{
+    static const struct task_filter everything;
+    const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * 16384 * sizeof(struct recorder_record);
+    const struct shared_tables_options wanted = {.filter = &everything, .recorder_bytes = bytes};
+    struct shared_tables *tables = NULL;
+    assert_int_equal(shared_tables_new(&wanted, &tables), 0);
+    flight_recorder_enable(shared_tables_recorder(tables), true);
+    return tables;
+}
+
+/* The sum of the flight recorder's, of one kind. */
+static uint64_t recorded_ns(struct flight_recorder *fr, uint64_t since_ns, enum reclaim_kind kind)
 {
     struct flight_window window;
     uint64_t sum = 0;
     assert_int_equal(flight_recorder_window(fr, since_ns, UINT64_MAX, SIZE_MAX, &window), 0);
     for (size_t i = 0; i < window.count; i++) {
         const struct recorder_record *r = &window.records[i];
-        if (r->kind != RECORDER_RECLAIM || r->object != test_cgroup)
+        if (r->kind != RECORDER_RECLAIM || r->object != test_cgroup || r->flags != kind)
             continue;
-        assert_int_equal(r->flags, RECLAIM_LIMIT);
         assert_true(r->value >= RECLAIM_RECORDER_NS);
         sum += r->value;
     }
@@ -251,15 +262,11 @@ static void fill_and_empty_cgroup(void)
 
 static void test_a_long_reclaim_has_a_record(void **state)
 {
-    static const struct task_filter everything;
-    const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * 16384 * sizeof(struct recorder_record);
-    const struct shared_tables_options wanted = {.filter = &everything, .recorder_bytes = bytes};
     struct watch_options watched = watch_defaults;
     (void)state;
     if (!is_possible())
         return;
-    assert_int_equal(shared_tables_new(&wanted, &watched.tables), 0);
-    flight_recorder_enable(shared_tables_recorder(watched.tables), true);
+    watched.tables = tables_with_recorder();
     watched.settings = &options;
     struct watch w = watch_begin(&source_reclaim, &watched);
     const uint64_t start_ns = clock_monotonic_ns();
@@ -267,7 +274,7 @@ static void test_a_long_reclaim_has_a_record(void **state)
     struct seen seen = {.longest_ns = clock_monotonic_ns() - start_ns};
     watch_until(&w, 1, is_of_cgroup, &seen);
     const double seconds = value_of(&w, "sonde_reclaim_seconds", label, "limit"),
-                 recorded = (double)recorded_ns(shared_tables_recorder(watched.tables), start_ns) / 1e9;
+                 recorded = (double)recorded_ns(shared_tables_recorder(watched.tables), start_ns, RECLAIM_LIMIT) / 1e9;
     assert_true(recorded > 0);
     assert_true(recorded <= seconds);
     assert_true((double)seen.ns / 1e9 <= seconds);
@@ -291,6 +298,44 @@ static void test_compaction_is_counted_for_its_thread(void **state)
     assert_true(sum_of(&w, "sonde_reclaim_runs", "compaction") > before);
     assert_true(sum_of(&w, "sonde_reclaim_seconds", "compaction") > 0);
     watch_end(&w);
+}
+
+static void reclaim_and_compact_by_turns(void)
+{
+    static char buffer[65536];
+    for (off_t at = 0; at < LOOP_IMAGE_BYTES; at += (off_t)sizeof(buffer)) {
+        if (pread(loop.buffered, buffer, sizeof(buffer), at) != (ssize_t)sizeof(buffer))
+            _exit(2);
+        if (at % (LOOP_IMAGE_BYTES / 16) == 0)
+            (void)write_text("/proc/sys/vm/compact_memory", "", "1");
+    }
+}
+
+static void test_each_kind_is_added_up_by_itself(void **state)
+{
+    struct watch_options watched = watch_defaults;
+    (void)state;
+    if (!is_possible() || access("/proc/sys/vm/compact_memory", W_OK) < 0) {
+        print_message("skipped: this kernel does not compact memory on demand\n");
+        return;
+    }
+    watched.tables = tables_with_recorder();
+    watched.settings = &options;
+    struct watch w = watch_begin(&source_reclaim, &watched);
+    const uint64_t start_ns = clock_monotonic_ns();
+    cgroup_run(cgroup_path, reclaim_and_compact_by_turns);
+    struct flight_recorder *fr = shared_tables_recorder(watched.tables);
+    const double reclaim = value_of(&w, "sonde_reclaim_seconds", label, "limit"),
+                 compaction = value_of(&w, "sonde_reclaim_seconds", label, "compaction"),
+                 recorded_reclaim = (double)recorded_ns(fr, start_ns, RECLAIM_LIMIT) / 1e9,
+                 recorded_compaction = (double)recorded_ns(fr, start_ns, RECLAIM_COMPACTION) / 1e9;
+    print_message("reclaim: %.6f s of %.6f s recorded, compaction: %.6f s of %.6f s\n", recorded_reclaim, reclaim,
+                  recorded_compaction, compaction);
+    assert_true(compaction > 0);
+    assert_true(recorded_reclaim <= reclaim);
+    assert_true(recorded_compaction <= compaction);
+    watch_end(&w);
+    shared_tables_free(watched.tables);
 }
 
 /* Since Linux 6.17, a write reclaims from a node of NUMA, in the writer. */
@@ -349,9 +394,6 @@ static void exceed_memory_high(void)
 
 static void test_a_throttled_thread_is_stalled_for_memory(void **state)
 {
-    static const struct task_filter everything;
-    const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * 16384 * sizeof(struct recorder_record);
-    const struct shared_tables_options wanted = {.filter = &everything, .recorder_bytes = bytes};
     struct watch_options watched = watch_defaults;
     struct flight_window window;
     size_t stalls = 0;
@@ -361,8 +403,7 @@ static void test_a_throttled_thread_is_stalled_for_memory(void **state)
         return;
     }
     assert_true(write_text(cgroup_path, "memory.max", "32M"));
-    assert_int_equal(shared_tables_new(&wanted, &watched.tables), 0);
-    flight_recorder_enable(shared_tables_recorder(watched.tables), true);
+    watched.tables = tables_with_recorder();
     struct watch w = watch_begin(&source_recorder, &watched);
     const uint64_t start_ns = clock_monotonic_ns();
     cgroup_run(cgroup_path, exceed_memory_high);
@@ -400,6 +441,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reclaim_at_a_limit_is_that_of_the_kernel, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_a_long_reclaim_has_a_record, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_compaction_is_counted_for_its_thread, make_cgroup, remove_all),
+        cmocka_unit_test_setup_teardown(test_each_kind_is_added_up_by_itself, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_reclaim_of_a_node_is_that_of_the_kernel, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_a_throttled_thread_is_stalled_for_memory, make_cgroup, remove_all),
         cmocka_unit_test_setup_teardown(test_a_cgroup_is_named_with_its_limit, make_cgroup, remove_all),
