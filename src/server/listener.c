@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #define CONNECTIONS_MAX  512
-#define CLIENT_MAX       128 /* connections of one address, if others than this machine can connect */
+#define CLIENT_MAX       128                 /* connections of one address, if others than this machine can connect */
 #define TIMEOUT_S        30                  /* without a byte */
 #define CONNECTION_BYTES ((size_t)512 << 10) /* headers: a query may be in the URL */
 #define STACK_BYTES      ((size_t)512 << 10)

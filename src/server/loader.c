@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define TICK_NS      100000000ull
-#define RETRY_NS     1000000000ull
+#define TICK_NS  100000000ull
+#define RETRY_NS 1000000000ull
 /* Of one segment: then it is set aside. Queries, which have ENGINE_QUERY_S, can take the memory that an insertion
  * needs, so that its lack counts less than refusals and ends of the engine. */
 #define FAILURES_MAX   60
@@ -28,7 +28,7 @@ struct loader {
     pthread_cond_t changed;
     bool ends;
     uint64_t failed_segment; /* and how often it failed; of the thread */
-    unsigned failures; /* their weights */
+    unsigned failures;       /* their weights */
 };
 
 /* ---- one segment ---- */

@@ -15,10 +15,9 @@
 #include <strings.h>
 #include <xxhash.h>
 
-#define DAY_NS       (86400ull * 1000000000)
-#define CONTENT_TYPE "application/x-protobuf"
-#define RETRY_S      "5"
-
+#define DAY_NS            (86400ull * 1000000000)
+#define CONTENT_TYPE      "application/x-protobuf"
+#define RETRY_S           "5"
 #define TURN_NS           2000000000ull       /* that a request waits for a decoder */
 #define WAITING_MAX_BYTES ((size_t)128 << 20) /* of decoded rows that wait for the disk */
 

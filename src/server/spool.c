@@ -334,9 +334,9 @@ static void learn_key(struct spool *s, const struct batch_key *key, uint64_t num
         recent_keys_add(s->known, key, number);
 }
 
-/* A crash leaves a torn end, of which nothing was acknowledged. A whole batch behind a damaged place shows that the disk
- * lost what was acknowledged: its rows are counted, so that the loader finds that the segment lacks some, and keeps
- * it. */
+/* A crash leaves a torn end, of which nothing was acknowledged. A whole batch behind a damaged place shows that the
+ * disk lost what was acknowledged: its rows are counted, so that the loader finds that the segment lacks some, and
+ * keeps it. */
 static void recover_rest(struct spool *s, const struct buf *contents, struct spool_segment *segment)
 {
     struct cursor c = cursor_make(contents->data, contents->size);
