@@ -66,6 +66,7 @@ def last_words(agent):
 
 
 @pytest.mark.sanitized
+@pytest.mark.alone  # with the requests of other tests, its series do not fit one packet
 def test_series_are_those_of_the_page(exporting, receiver, file_system):  # noqa: F811
     """All of them, by the names that Prometheus stores; those that stand still have the same value."""
     to, point = receiver(), file_system("tmpfs")
