@@ -223,10 +223,9 @@ int drops_listeners(struct bpf_iter__task_file *ctx)
     struct file *file = ctx->file;
     struct drops_listener l = {};
 
-    if (!task || !file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+    if (!task || !file)
         return 0;
-    const struct socket *socket = BPF_CORE_READ(file, private_data);
-    const struct sock *sk = socket ? BPF_CORE_READ(socket, sk) : NULL;
+    const struct sock *sk = file_socket(file);
     if (!sk || BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_LISTEN)
         return 0;
     __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);

@@ -155,11 +155,7 @@ int BPF_PROG(request_inet_sendpage, struct socket *socket, struct page *page, in
 static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes, __u64 *ret_now)
 {
     *ret_now = 0;
-    struct file *file = task_file((struct task_struct *)bpf_get_current_task(), fd);
-    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
-        return NULL;
-    struct socket *socket = BPF_CORE_READ(file, private_data);
-    struct sock *sk = BPF_CORE_READ(socket, sk);
+    struct sock *sk = file_socket(task_file((struct task_struct *)bpf_get_current_task(), fd));
     if (sk && bytes > 0)
         *ret_now = kind == RECORDER_SEND
                        ? record_send(sk, bytes, connection_of(sk))

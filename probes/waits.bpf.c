@@ -317,14 +317,10 @@ static __always_inline void note_return(struct wait_thread *t, const struct task
 static __always_inline bool awaited_request(struct task_struct *task)
 {
     const struct syscall_registers *registers = (const struct syscall_registers *)bpf_task_pt_regs(task);
-    const __s32 number = REGISTERS_NUMBER(registers);
-    if (number != NR_read && number != NR_recvfrom && number != NR_recvmsg && number != NR_readv)
+    if (!is_receive(REGISTERS_NUMBER(registers)))
         return false;
-    struct file *file = task_file(task, REGISTERS_FIRST(registers));
-    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
-        return false;
-    struct socket *socket = BPF_CORE_READ(file, private_data);
-    return answered_has(BPF_CORE_READ(socket, sk, __sk_common.skc_cookie.counter));
+    struct sock *sk = file_socket(task_file(task, REGISTERS_FIRST(registers)));
+    return sk && answered_has(BPF_CORE_READ(sk, __sk_common.skc_cookie.counter));
 }
 
 static __always_inline void came_back(void *ctx, struct task_struct *task, __u64 now)

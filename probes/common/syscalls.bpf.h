@@ -168,3 +168,14 @@ static __always_inline bool is_on_descriptor(__s32 number)
     }
     return false;
 }
+
+/* On a file or socket by its descriptor, the first argument. */
+static __always_inline bool is_receive(__s32 number)
+{
+    return number == NR_read || number == NR_recvfrom || number == NR_recvmsg || number == NR_readv;
+}
+
+static __always_inline bool is_send(__s32 number)
+{
+    return number == NR_write || number == NR_sendto || number == NR_writev || number == NR_sendmsg;
+}

@@ -68,3 +68,12 @@ static __always_inline struct file *task_file(struct task_struct *task, __s32 fd
         return NULL;
     return bpf_probe_read_kernel(&file, sizeof(file), &files[fd]) == 0 ? file : NULL;
 }
+
+/* The socket of an open file; NULL: it is none. */
+static __always_inline struct sock *file_socket(struct file *file)
+{
+    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+        return NULL;
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    return socket ? BPF_CORE_READ(socket, sk) : NULL;
+}

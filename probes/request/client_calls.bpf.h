@@ -121,11 +121,9 @@ __noinline int client_postgresql(void)
         return RECORDER_NO_SYSCALL;
     if (type == 'Q')
         return end == t->total ? client_call(CLIENT_POSTGRESQL, client_statement_at(5)) : RECORDER_NO_SYSCALL;
-    if ((type != 'P' && type != 'B') || (type == 'B' && t->bytes[5])) /* of a named portal */
+    if (end > t->total || (type == 'B' && t->bytes[5])) /* of a named portal */
         return RECORDER_NO_SYSCALL;
     __u8 next = 0; /* the next message's type */
-    if (end > t->total)
-        return RECORDER_NO_SYSCALL;
     if (end < t->total &&
         (bpf_probe_read_user(&next, 1, (const void *)(t->at + end)) < 0 ||
          (next != 'B' && next != 'D' && next != 'E' && next != 'S' && next != 'H' && next != 'P' && next != 'C')))

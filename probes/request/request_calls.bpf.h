@@ -74,16 +74,6 @@ static __always_inline const struct request_syscall *syscall_known(const struct 
     return room;
 }
 
-static __always_inline bool is_receive(__s32 number)
-{
-    return number == NR_read || number == NR_recvfrom || number == NR_recvmsg || number == NR_readv;
-}
-
-static __always_inline bool is_send(__s32 number)
-{
-    return number == NR_write || number == NR_sendto || number == NR_writev || number == NR_sendmsg;
-}
-
 /* Where in user memory the bytes begin that the call received or sent: the buffer itself or the first part of a vector.
  * NULL where there are none to see (sendfile, io_uring). */
 static __always_inline const void *syscall_buffer(const struct request_syscall *call, __u32 *ret_size)
