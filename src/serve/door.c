@@ -162,16 +162,6 @@ static size_t unescape(void *context, struct MHD_Connection *connection, char *t
     return size;
 }
 
-static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
-static void log_from_library(void *context, const char *format, va_list args)
-{
-    char text[256];
-    (void)context;
-    vsnprintf(text, sizeof(text), format, args);
-    text[strcspn(text, "\n")] = '\0';
-    log_debug("page: %s", text);
-}
-
 /* Blocks all signals in the daemon's threads: the program's own threads handle them. */
 static struct MHD_Daemon *start_daemon(struct door *d, int fd, const struct certificate *certificate)
 {
@@ -185,14 +175,15 @@ static struct MHD_Daemon *start_daemon(struct door *d, int fd, const struct cert
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
-            MHD_USE_ERROR_LOG | (is_encrypted ? (unsigned)MHD_USE_TLS : 0),
-        0, NULL, NULL, handle, d, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+                             MHD_USE_ERROR_LOG | (is_encrypted ? (unsigned)MHD_USE_TLS : 0),
+                         0, NULL, NULL, handle, d, MHD_OPTION_EXTERNAL_LOGGER, http_log_from_library, (void *)"page",
+                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }

@@ -1,6 +1,8 @@
 /* Replies and their headers; see http.h. */
 #include "serve/http.h"
 
+#include "base/log.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,4 +183,12 @@ bool http_header_names(const char *header, const char *token)
         header += size;
     }
     return false;
+}
+
+void http_log_from_library(void *name, const char *format, va_list arguments)
+{
+    char text[256];
+    vsnprintf(text, sizeof(text), format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug("%s: %s", (const char *)name, text);
 }

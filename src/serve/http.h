@@ -5,6 +5,7 @@
 #include "serve/readers.h"
 
 #include <microhttpd.h>
+#include <stdarg.h>
 #include <stdbool.h>
 
 #define HTTP_BODY_MAX_BYTES ((size_t)256 << 20) /* of one answer: beyond it, the answer is an error */
@@ -45,3 +46,7 @@ struct reader *http_reader(struct MHD_Connection *connection);
 const char *http_header(struct MHD_Connection *connection, const char *name);
 /* Whether a comma-separated header contains `token`, not counting entries with q=0. */
 bool http_header_names(const char *header, const char *token);
+
+/* Logs what libmicrohttpd says, at the level of debugging: for MHD_OPTION_EXTERNAL_LOGGER. `name`, a string, is of the
+ * daemon. */
+void http_log_from_library(void *name, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));

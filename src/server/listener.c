@@ -158,30 +158,21 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- start and end ---- */
 
-static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
-static void log_from_library(void *context, const char *format, va_list args)
-{
-    char text[256];
-    (void)context;
-    vsnprintf(text, sizeof(text), format, args);
-    text[strcspn(text, "\n")] = '\0';
-    log_debug("server: %s", text);
-}
-
 static int start_daemon(struct listener *l, int fd)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
     errno = 0;
-    l->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
-            MHD_USE_ERROR_LOG,
-        0, NULL, NULL, handle, l, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        l->hosts.loopback_only ? 0 : (unsigned)CLIENT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_END);
+    l->daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+                             MHD_USE_ERROR_LOG,
+                         0, NULL, NULL, handle, l, MHD_OPTION_EXTERNAL_LOGGER, http_log_from_library, (void *)"server",
+                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, l->hosts.loopback_only ? 0 : (unsigned)CLIENT_MAX,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return l->daemon ? 0 : errno == ENOPKG ? -ENOPKG : -EAGAIN;
 }
