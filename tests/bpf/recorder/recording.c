@@ -9,6 +9,7 @@
 
 #include <bpf/libbpf.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* The recorder must not be why an attach method is refused. */
 static void expect_refused_without_recorder(int method, const struct task_filter *filter, const char *reason)
@@ -53,6 +54,24 @@ bool recording_begin_by(struct recording *r, uint32_t records, int method)
 void recording_begin(struct recording *r, uint32_t records)
 {
     assert_true(recording_begin_by(r, records, REQUEST_METHOD_BEST));
+}
+
+void recording_begin_or_skip(struct recording *r, uint32_t records)
+{
+    recording_begin(r, records);
+    if (r->has_cookies)
+        return;
+    recording_end(r);
+    print_message("no socket tracepoints here\n");
+    skip();
+}
+
+uint64_t recording_cookie(int fd)
+{
+    uint64_t cookie;
+    socklen_t size = sizeof(cookie);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size), 0);
+    return cookie;
 }
 
 void recording_end(struct recording *r)

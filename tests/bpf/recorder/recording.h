@@ -32,7 +32,12 @@ struct recording {
 void recording_begin(struct recording *r, uint32_t records);
 /* The same with this attach method of requests only (request_attach.h). False: this kernel does not have it. */
 bool recording_begin_by(struct recording *r, uint32_t records, int method);
+/* recording_begin for tests of sockets: skips the test where records do not name sockets by their cookies. */
+void recording_begin_or_skip(struct recording *r, uint32_t records);
 void recording_end(struct recording *r);
+
+/* By which records name this socket. */
+uint64_t recording_cookie(int fd);
 
 /* All since its begin; to be freed. */
 struct flight_window recording_window(const struct recording *r);

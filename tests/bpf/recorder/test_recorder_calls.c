@@ -1,10 +1,9 @@
 /* What a server asks other services for, by the bytes that it sends: as the drivers of databases write them. */
+#include "../connection.h"
 #include "recording.h"
 
 #include "diagnose/flight/client_calls.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -12,29 +11,6 @@
 #include <unistd.h>
 
 #define RECORDS 8192
-
-static uint64_t cookie_of(int fd)
-{
-    uint64_t cookie;
-    socklen_t size = sizeof(cookie);
-    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size), 0);
-    return cookie;
-}
-
-static void connect_pair(int ends[2])
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    const int listening = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(listening, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(listening, 1), 0);
-    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &size), 0);
-    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(ends[0], (struct sockaddr *)&address, sizeof(address)), 0);
-    ends[1] = accept(listening, NULL, NULL);
-    assert_true(ends[1] >= 0);
-    close(listening);
-}
 
 /* The calling process becomes a server. */
 static void serve_a_request(void)
@@ -63,16 +39,6 @@ static size_t read_calls(const struct recording *r, pid_t pid, uint64_t cookie, 
         }
     flight_recorder_window_free(&w);
     return count;
-}
-
-static void begin_or_skip(struct recording *r)
-{
-    recording_begin(r, RECORDS);
-    if (r->has_cookies)
-        return;
-    recording_end(r);
-    print_message("no socket tracepoints here\n");
-    skip();
 }
 
 #define MESSAGE(text, expected)                                                                                        \
@@ -157,10 +123,10 @@ void test_calls_of_a_server(void **state)
     char calls[64][CLIENT_CALL_TEXT_BYTES];
     int ends[2];
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     connect_pair(ends);
     const pid_t child = send_by_child(true, ends[0], ends[1]);
-    assert_int_equal(read_calls(&r, child, cookie_of(ends[0]), calls, array_size(calls)), SENDS);
+    assert_int_equal(read_calls(&r, child, recording_cookie(ends[0]), calls, array_size(calls)), SENDS);
     for (size_t i = 0; i < array_size(messages); i++)
         assert_string_equal(calls[i], messages[i].expected);
     assert_string_equal(calls[array_size(messages)], "Redis PING");
@@ -177,13 +143,13 @@ void test_other_sends_are_no_calls(void **state)
     char calls[64][CLIENT_CALL_TEXT_BYTES];
     int ends[2];
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     connect_pair(ends);
     const pid_t server = send_by_child(true, ends[1], ends[0]), other = send_by_child(false, ends[0], ends[1]);
-    assert_int_equal(read_calls(&r, server, cookie_of(ends[1]), calls, array_size(calls)), SENDS);
+    assert_int_equal(read_calls(&r, server, recording_cookie(ends[1]), calls, array_size(calls)), SENDS);
     for (size_t i = 0; i < SENDS; i++)
         assert_string_equal(calls[i], "");
-    assert_int_equal(read_calls(&r, other, cookie_of(ends[0]), calls, array_size(calls)), SENDS);
+    assert_int_equal(read_calls(&r, other, recording_cookie(ends[0]), calls, array_size(calls)), SENDS);
     for (size_t i = 0; i < SENDS; i++)
         assert_string_equal(calls[i], "");
     close(ends[0]);
@@ -200,7 +166,7 @@ void test_answer_of_one_letter_is_no_request(void **state)
     size_t at = 0, sends = 0;
     const struct recorder_record *record;
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     connect_pair(ends);
     assert_int_equal(send(ends[1], "S", 1, 0), 1);
     const pid_t child = fork();

@@ -1,4 +1,5 @@
 /* What the flight recorder has of sockets: the cookie, how many bytes, TCP's sequence numbers. */
+#include "../connection.h"
 #include "recording.h"
 
 #include "sources/request/request.h"
@@ -15,14 +16,6 @@
 #define RECORDS     8192
 #define PATIENCE_NS 60000000000ull
 
-static uint64_t cookie_of(int fd)
-{
-    uint64_t cookie;
-    socklen_t size = sizeof(cookie);
-    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size), 0);
-    return cookie;
-}
-
 /* This thread's only, or last, record of this kind about the socket; NULL: none. */
 static const struct recorder_record *find(const struct flight_window *window, int kind, uint64_t cookie)
 {
@@ -33,29 +26,19 @@ static const struct recorder_record *find(const struct flight_window *window, in
     return found;
 }
 
-static void begin_or_skip(struct recording *r)
-{
-    recording_begin(r, RECORDS);
-    if (r->has_cookies)
-        return;
-    recording_end(r);
-    print_message("no socket tracepoints here\n");
-    skip();
-}
-
 static void check_pair(int type)
 {
     struct recording r;
     char text[16];
     int ends[2];
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     assert_int_equal(socketpair(AF_UNIX, type, 0, ends), 0);
     assert_int_equal(send(ends[0], "seven 7", 7, 0), 7);
     assert_int_equal(recv(ends[1], text, sizeof(text), 0), 7);
     struct flight_window w = recording_window(&r);
-    const struct recorder_record *sent = find(&w, RECORDER_SEND, cookie_of(ends[0])),
-                                 *ready = find(&w, RECORDER_READY, cookie_of(ends[1])),
-                                 *received = find(&w, RECORDER_RECEIVE, cookie_of(ends[1]));
+    const struct recorder_record *sent = find(&w, RECORDER_SEND, recording_cookie(ends[0])),
+                                 *ready = find(&w, RECORDER_READY, recording_cookie(ends[1])),
+                                 *received = find(&w, RECORDER_RECEIVE, recording_cookie(ends[1]));
     assert_non_null(sent);
     assert_non_null(ready);
     assert_non_null(received);
@@ -90,32 +73,17 @@ void test_peeking_is_no_receive(void **state)
     char text[16];
     int ends[2];
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(send(ends[0], "a", 1, 0), 1);
     assert_int_equal(recv(ends[1], text, sizeof(text), MSG_PEEK), 1);
     struct flight_window w = recording_window(&r);
-    assert_non_null(find(&w, RECORDER_SEND, cookie_of(ends[0])));
-    assert_null(find(&w, RECORDER_RECEIVE, cookie_of(ends[1])));
+    assert_non_null(find(&w, RECORDER_SEND, recording_cookie(ends[0])));
+    assert_null(find(&w, RECORDER_RECEIVE, recording_cookie(ends[1])));
     flight_recorder_window_free(&w);
     close(ends[0]);
     close(ends[1]);
     recording_end(&r);
-}
-
-static void connect_pair(int ends[2])
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    const int listening = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(listening, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(listening, 1), 0);
-    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &size), 0);
-    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(ends[0], (struct sockaddr *)&address, sizeof(address)), 0);
-    ends[1] = accept(listening, NULL, NULL);
-    assert_true(ends[1] >= 0);
-    close(listening);
 }
 
 /* In the softirq of any thread: the packet may be processed by another one. */
@@ -134,14 +102,14 @@ void test_tcp_sequence_numbers(void **state)
     char data[1000] = {0};
     int ends[2];
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     connect_pair(ends);
     assert_int_equal(send(ends[0], data, sizeof(data), 0), sizeof(data));
     assert_int_equal(recv(ends[1], data, sizeof(data), MSG_WAITALL), sizeof(data));
     struct flight_window w = recording_window(&r);
-    const struct recorder_record *sent = find(&w, RECORDER_SEND, cookie_of(ends[0])),
-                                 *ready = find_ready(&w, cookie_of(ends[1])),
-                                 *received = find(&w, RECORDER_RECEIVE, cookie_of(ends[1]));
+    const struct recorder_record *sent = find(&w, RECORDER_SEND, recording_cookie(ends[0])),
+                                 *ready = find_ready(&w, recording_cookie(ends[1])),
+                                 *received = find(&w, RECORDER_RECEIVE, recording_cookie(ends[1]));
     assert_non_null(sent);
     assert_non_null(ready);
     assert_non_null(received);
@@ -177,9 +145,9 @@ void test_connect_and_close(void **state)
     char data[8];
     int ends[2];
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     connect_pair(ends);
-    const uint64_t client = cookie_of(ends[0]), server = cookie_of(ends[1]);
+    const uint64_t client = recording_cookie(ends[0]), server = recording_cookie(ends[1]);
     close(ends[0]);
     assert_int_equal(recv(ends[1], data, sizeof(data), 0), 0);
     struct flight_window w = recording_window(&r);
@@ -201,14 +169,14 @@ void test_retransmissions(void **state)
     int ends[2], unused = 0;
     size_t again = 0;
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     connect_pair(ends);
     assert_int_equal(setsockopt(ends[1], SOL_SOCKET, SO_ATTACH_FILTER, &drop, sizeof(drop)), 0);
     assert_int_equal(send(ends[0], data, sizeof(data), 0), sizeof(data));
     for (const uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS; !again && clock_monotonic_ns() < until_ns;) {
         usleep(50000);
         struct flight_window w = recording_window(&r);
-        again = count_empty(&w, RECORDER_RETRANSMIT, cookie_of(ends[0]));
+        again = count_empty(&w, RECORDER_RETRANSMIT, recording_cookie(ends[0]));
         flight_recorder_window_free(&w);
     }
     assert_true(again > 0);
@@ -228,14 +196,14 @@ void test_peers(void **state)
     socklen_t size = sizeof(address);
     int ends[2];
     (void)state;
-    begin_or_skip(&r);
+    recording_begin_or_skip(&r, RECORDS);
     connect_pair(ends);
     assert_int_equal(getpeername(ends[0], (struct sockaddr *)&address, &size), 0);
-    assert_true(request_source_peer(r.request, cookie_of(ends[0]), &peer));
+    assert_true(request_source_peer(r.request, recording_cookie(ends[0]), &peer));
     assert_int_equal(peer.family, AF_INET);
     assert_int_equal(peer.port, ntohs(address.sin_port));
     assert_memory_equal(peer.address, &address.sin_addr, sizeof(address.sin_addr));
-    assert_false(request_source_peer(r.request, cookie_of(ends[1]), &peer));
+    assert_false(request_source_peer(r.request, recording_cookie(ends[1]), &peer));
     assert_false(request_source_peer(r.request, 0, &peer));
     close(ends[0]);
     close(ends[1]);

@@ -1,5 +1,6 @@
 /* Waits of the threads of watched processes, by both methods: each is recorded once, with a stack that is sent once and
  * is complete; other processes leave no trace. Likewise samples of threads that run. */
+#include "../connection.h"
 #include "../rows.h"
 #include "../workload.h"
 
@@ -9,7 +10,6 @@
 #include "sources/tables/unwind_tables.h"
 #include "sources/waits/waits.h"
 
-#include <arpa/inet.h>
 #include <linux/types.h>
 
 #include "probes/waits.h"
@@ -17,7 +17,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -230,22 +229,7 @@ static void test_first_wait_of_a_thread(void **state)
     watch_end(&w);
 }
 
-static int client, server; /* the ends of a connection */
-
-static void connect_both(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    client = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(client, (struct sockaddr *)&address, size), 0);
-    server = accept(listener, NULL, NULL);
-    assert_true(server >= 0);
-    close(listener);
-}
+static int ends[2]; /* of a connection: the client's, and the server's */
 
 #define GET  "GET / HTTP/1.1\r\n\r\n"
 #define HEAD "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n"
@@ -257,9 +241,9 @@ static void serve(unsigned count)
     static const char reply[] = "HTTP/1.1 204 No Content\r\n\r\n";
     char text[256];
     while (count-- > 0) {
-        const ssize_t n = recv(server, text, sizeof(text), 0);
-        if (n <= 0 || (text[0] == 'P' && recv(server, text, sizeof(text), 0) <= 0) ||
-            send(server, reply, sizeof(reply) - 1, 0) < 0)
+        const ssize_t n = recv(ends[1], text, sizeof(text), 0);
+        if (n <= 0 || (text[0] == 'P' && recv(ends[1], text, sizeof(text), 0) <= 0) ||
+            send(ends[1], reply, sizeof(reply) - 1, 0) < 0)
             _exit(1);
     }
 }
@@ -268,20 +252,20 @@ static void send_late(pid_t child, const char *text)
 {
     threads_await_blocked(child, SYS_recvfrom);
     usleep(HOLD_NS / 1000);
-    assert_int_equal(send(client, text, strlen(text), 0), strlen(text));
+    assert_int_equal(send(ends[0], text, strlen(text), 0), strlen(text));
 }
 
 static void read_reply(void)
 {
     char text[256];
-    assert_true(recv(client, text, sizeof(text), 0) > 0);
+    assert_true(recv(ends[0], text, sizeof(text), 0) > 0);
 }
 
 /* A server that waits for a client waits for nothing that a request needs. */
 static void test_waits_for_the_next_request_have_no_stack(void **state)
 {
     struct recorded r;
-    connect_both();
+    connect_pair(ends);
     struct watch w = open_by((enum waits_method)(uintptr_t)*state);
     struct watch_options options = watch_defaults;
     options.tables = w.tables;
@@ -311,8 +295,8 @@ static void test_waits_for_the_next_request_have_no_stack(void **state)
     workload_end(&child);
     watch_end(&requests);
     watch_end(&w);
-    close(client);
-    close(server);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 /* Runs for `count` ticks of the clock and more. */
