@@ -1,6 +1,8 @@
 /* A table of services, each with a sum per reason; see wait_seconds.h. */
 #include "aggregate/wait_seconds.h"
 
+#include "model/service_names.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -12,16 +14,12 @@
 #define REASONS_MAX  16 /* eleven are in use */
 #define KTHREADD     2  /* parent of the kernel threads, which share one name instead of one each */
 
-struct service {
-    char name[64];
-    uint64_t ns[REASONS_MAX];
-};
-
 struct wait_seconds {
     pthread_mutex_t lock;
     size_t service_count, reason_count;
     char reasons[REASONS_MAX][16];
-    struct service services[SERVICES_MAX];
+    char services[SERVICES_MAX][SERVICE_NAME_BYTES];
+    uint64_t ns[SERVICES_MAX][REASONS_MAX];
 };
 
 int wait_seconds_new(struct wait_seconds **ret)
@@ -42,21 +40,11 @@ void wait_seconds_free(struct wait_seconds *w)
     free(w);
 }
 
-/* The last element collects all services beyond the bound. */
-static struct service *find_service(struct wait_seconds *w, const struct resource *resource)
+static size_t find_service(struct wait_seconds *w, const struct resource *resource)
 {
     const bool is_kernel = resource->pid == KTHREADD || resource->parent_pid == KTHREADD;
-    char name[sizeof(w->services[0].name)];
-    snprintf(name, sizeof(name), "%s", is_kernel ? "kernel" : resource->service_name);
-    for (size_t i = 0; i < w->service_count; i++)
-        if (strcmp(w->services[i].name, name) == 0)
-            return &w->services[i];
-    if (w->service_count == SERVICES_MAX)
-        return &w->services[SERVICES_MAX - 1];
-    struct service *service = &w->services[w->service_count++];
-    memcpy(service->name, w->service_count == SERVICES_MAX ? "other" : name,
-           w->service_count == SERVICES_MAX ? sizeof("other") : sizeof(name));
-    return service;
+    return service_names_place(w->services, SERVICES_MAX, &w->service_count,
+                               is_kernel ? "kernel" : resource->service_name);
 }
 
 static size_t find_reason(struct wait_seconds *w, const char *reason)
@@ -73,7 +61,7 @@ void wait_seconds_add(struct wait_seconds *w, const struct sample *s)
 {
     assert(s->wait_reason);
     pthread_mutex_lock(&w->lock);
-    find_service(w, s->resource)->ns[find_reason(w, s->wait_reason)] += s->value;
+    w->ns[find_service(w, s->resource)][find_reason(w, s->wait_reason)] += s->value;
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -82,10 +70,10 @@ void wait_seconds_metrics(struct wait_seconds *w, struct metric_set *set)
     pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < w->service_count; i++)
         for (size_t reason = 0; reason < w->reason_count; reason++)
-            if (w->services[i].ns[reason])
+            if (w->ns[i][reason])
                 metric_add(set, "sonde_off_cpu_seconds", METRIC_COUNTER, "seconds",
                            "Time that threads did not run, by the reason of the wait, all threads together.",
-                           (double)w->services[i].ns[reason] / 1e9,
-                           METRIC_LABELS({"service_name", w->services[i].name}, {"reason", w->reasons[reason]}));
+                           (double)w->ns[i][reason] / 1e9,
+                           METRIC_LABELS({"service_name", w->services[i]}, {"reason", w->reasons[reason]}));
     pthread_mutex_unlock(&w->lock);
 }

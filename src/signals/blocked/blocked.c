@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "model/service_names.h"
 #include "resolve/sample/samples.h"
 #include "signals/blocked/blocked_groups.h"
 #include "signals/event_rate.h"
@@ -28,10 +29,8 @@ struct blocked_signal {
     struct blocked_walk last;     /* the last walk, and its tasks */
     struct blocked_groups groups; /* of the present walk, until its end */
     uint64_t oldest_ns;
-    struct blocked_service {
-        char name[64];
-        uint32_t tasks, next_tasks; /* of the last walk and of the present one */
-    } names[SERVICES_MAX];          /* the last one: of all further services */
+    char names[SERVICES_MAX][SERVICE_NAME_BYTES];                   /* of services */
+    uint32_t service_tasks[SERVICES_MAX], next_tasks[SERVICES_MAX]; /* of the last walk and of the present one */
     size_t name_count;
 };
 
@@ -128,21 +127,10 @@ static void count_service(struct blocked_signal *s, const struct blocked_task *t
     struct processes *processes = s->services->processes;
     const bool is_kernel = task->flags & BLOCKED_KERNEL_THREAD;
     const struct process *process = processes && !is_kernel ? processes_find(processes, task->pid, 0) : NULL;
-    char name[sizeof(s->names[0].name)]; /* cut as the names in the table are */
-    size_t i = 0;
-    snprintf(name, sizeof(name), "%s",
-             is_kernel ? "kernel"
-             : process ? processes_resource(processes, process)->service_name
-                       : task->comm);
-    while (i < s->name_count && strcmp(s->names[i].name, name) != 0)
-        i++;
-    if (i == SERVICES_MAX)
-        i--;
-    if (i == s->name_count) {
-        s->name_count++;
-        snprintf(s->names[i].name, sizeof(s->names[i].name), "%s", s->name_count == SERVICES_MAX ? "other" : name);
-    }
-    s->names[i].next_tasks++;
+    const char *name = is_kernel ? "kernel"
+                       : process ? processes_resource(processes, process)->service_name
+                                 : task->comm;
+    s->next_tasks[service_names_place(s->names, SERVICES_MAX, &s->name_count, name)]++;
 }
 
 /* Each walk begins anew; services without a blocked task are forgotten, so that the table has room. */
@@ -150,11 +138,12 @@ static void keep_services(struct blocked_signal *s)
 {
     size_t kept = 0;
     for (size_t i = 0; i < s->name_count; i++) {
-        if (!s->names[i].next_tasks)
+        const uint32_t tasks = s->next_tasks[i];
+        s->next_tasks[i] = 0;
+        if (!tasks)
             continue;
-        s->names[kept] = s->names[i];
-        s->names[kept].tasks = s->names[kept].next_tasks;
-        s->names[kept++].next_tasks = 0;
+        memmove(s->names[kept], s->names[i], sizeof(s->names[i]));
+        s->service_tasks[kept++] = tasks;
     }
     s->name_count = kept;
 }
@@ -226,8 +215,8 @@ static void put_metrics(void *self, struct metric_set *set)
                (double)s->oldest_ns / 1e9, METRIC_NO_LABELS);
     for (size_t i = 0; i < s->name_count; i++)
         metric_add(set, "sonde_blocked_tasks", METRIC_GAUGE, "",
-                   "Tasks that have been in uninterruptible sleep for 5 seconds or longer.", s->names[i].tasks,
-                   METRIC_LABELS({"service_name", s->names[i].name}));
+                   "Tasks that have been in uninterruptible sleep for 5 seconds or longer.", s->service_tasks[i],
+                   METRIC_LABELS({"service_name", s->names[i]}));
 }
 
 static const struct record_type records[] = {

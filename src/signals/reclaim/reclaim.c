@@ -61,7 +61,6 @@ static void write_text(const struct reclaim_record *r, const char *cgroup, char 
 
 static void take_reclaim(void *self, const struct record_header *header)
 {
-    static const char *const kinds[RECLAIM_KINDS] = {"node", "limit", "compaction"};
     struct reclaim_signal *s = self;
     const struct reclaim_record *r = (const struct reclaim_record *)header;
     char cgroup[CGROUP_MEMORY_TEXT_BYTES], text[TEXT_BYTES], pid[16], tid[16];
@@ -76,7 +75,7 @@ static void take_reclaim(void *self, const struct record_header *header)
         *limit = '\0';
     snprintf(pid, sizeof(pid), "%u", r->h.pid);
     snprintf(tid, sizeof(tid), "%u", r->h.tid);
-    attributes[used++] = (struct node_event_attribute){"kind", kinds[r->kind]};
+    attributes[used++] = (struct node_event_attribute){"kind", reclaim_kind_name(r->kind)};
     if (cgroup[0])
         attributes[used++] = (struct node_event_attribute){"cgroup", cgroup};
     attributes[used++] = (struct node_event_attribute){"process.pid", pid};

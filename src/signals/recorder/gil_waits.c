@@ -1,6 +1,7 @@
 /* See gil_waits.h. */
 #include "signals/recorder/gil_waits.h"
 
+#include "model/service_names.h"
 #include "resolve/process/processes.h"
 #include "signals/signal.h"
 #include "sources/recorder/recorder.h"
@@ -18,10 +19,8 @@ struct gil_waits {
     void *source;
     uint64_t next_ns;
     size_t count;
-    struct {
-        char name[64];
-        uint64_t ns;
-    } waits[SERVICES_MAX]; /* the last one: of all further services */
+    char names[SERVICES_MAX][SERVICE_NAME_BYTES];
+    uint64_t ns[SERVICES_MAX];
 };
 
 int gil_waits_new(const struct signal_services *services, void *recorder_source, struct gil_waits **ret)
@@ -41,34 +40,18 @@ void gil_waits_free(struct gil_waits *w)
 }
 
 /* A process that has exited may only have left the name of its main thread. */
-static void name_service(const struct gil_waits *w, uint32_t pid, char out[64])
+static void add_wait(void *self, uint32_t pid, uint64_t ns)
 {
+    struct gil_waits *w = self;
     struct processes *processes = w->services->processes;
     const struct process *process = processes_find(processes, pid, 0);
     char command[16] = "";
     if (!process)
         processes_command(processes, pid, command);
-    snprintf(out, 64, "%s",
-             process      ? processes_resource(processes, process)->service_name
-             : command[0] ? command
-                          : "unknown");
-}
-
-static void add_wait(void *self, uint32_t pid, uint64_t ns)
-{
-    struct gil_waits *w = self;
-    char name[64];
-    size_t i = 0;
-    name_service(w, pid, name);
-    while (i < w->count && strcmp(w->waits[i].name, name) != 0)
-        i++;
-    if (i == SERVICES_MAX)
-        i--;
-    if (i == w->count) {
-        w->count++;
-        snprintf(w->waits[i].name, sizeof(w->waits[i].name), "%s", w->count == SERVICES_MAX ? "other" : name);
-    }
-    w->waits[i].ns += ns;
+    const char *name = process      ? processes_resource(processes, process)->service_name
+                       : command[0] ? command
+                                    : "unknown";
+    w->ns[service_names_place(w->names, SERVICES_MAX, &w->count, name)] += ns;
 }
 
 void gil_waits_follow(struct gil_waits *w, uint64_t now_ns)
@@ -85,5 +68,5 @@ void gil_waits_metrics(const struct gil_waits *w, struct metric_set *set)
         metric_add(set, "sonde_python_gil_wait_seconds", METRIC_COUNTER, "seconds",
                    "Time that threads of Python programs waited for the global interpreter lock (GIL), all threads "
                    "together.",
-                   (double)w->waits[i].ns / 1e9, METRIC_LABELS({"service_name", w->waits[i].name}));
+                   (double)w->ns[i] / 1e9, METRIC_LABELS({"service_name", w->names[i]}));
 }

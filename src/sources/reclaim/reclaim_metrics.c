@@ -12,9 +12,15 @@
 #include <bpf/bpf.h>
 #include <stdlib.h>
 
+const char *reclaim_kind_name(size_t kind)
+{
+    static const char *const names[RECLAIM_KINDS] = {
+        [RECLAIM_NODE] = "node", [RECLAIM_LIMIT] = "limit", [RECLAIM_COMPACTION] = "compaction"};
+    return names[kind];
+}
+
 static void put_counts(struct metric_set *set, const char *cgroup, const struct reclaim_cgroup *c)
 {
-    static const char *const kinds[RECLAIM_KINDS] = {"node", "limit", "compaction"};
     const double page_bytes = (double)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < RECLAIM_KINDS; i++) {
         const struct reclaim_count *count = &c->kinds[i];
@@ -22,14 +28,14 @@ static void put_counts(struct metric_set *set, const char *cgroup, const struct 
             continue;
         metric_add(set, "sonde_reclaim_seconds", METRIC_COUNTER, "seconds",
                    "Time that threads spent in reclaim or compaction of memory, by cgroup.", (double)count->ns / 1e9,
-                   METRIC_LABELS({"cgroup", cgroup}, {"kind", kinds[i]}));
+                   METRIC_LABELS({"cgroup", cgroup}, {"kind", reclaim_kind_name(i)}));
         metric_add(set, "sonde_reclaim_runs", METRIC_COUNTER, "",
                    "Times that threads reclaimed or compacted memory, by cgroup.", (double)count->runs,
-                   METRIC_LABELS({"cgroup", cgroup}, {"kind", kinds[i]}));
+                   METRIC_LABELS({"cgroup", cgroup}, {"kind", reclaim_kind_name(i)}));
         if (i != RECLAIM_COMPACTION)
             metric_add(set, "sonde_reclaim_freed_bytes", METRIC_COUNTER, "bytes",
                        "Memory that threads freed in reclaim, by cgroup.", (double)count->pages * page_bytes,
-                       METRIC_LABELS({"cgroup", cgroup}, {"kind", kinds[i]}));
+                       METRIC_LABELS({"cgroup", cgroup}, {"kind", reclaim_kind_name(i)}));
     }
 }
 
