@@ -42,13 +42,19 @@ static __always_inline void read_process_comm(__u64 ret[2])
         ret[0] = ret[1] = 0;
 }
 
-/* Of port, namespace and process name, in 61 bits; not 0. */
-static __always_inline __u64 opaque_name(struct sock *sk)
+/* Not inlined, as current_process. */
+__noinline __u64 process_comm_hash(void)
 {
     __u64 comm[2];
     read_process_comm(comm);
-    __u64 hash = (comm[0] ^ local_port(sk)) * 0x9e3779b97f4a7c15ULL;
-    hash = ((hash ^ hash >> 32) + comm[1]) * 0xff51afd7ed558ccdULL;
+    __u64 hash = comm[0] * 0x9e3779b97f4a7c15ULL;
+    return ((hash ^ hash >> 32) + comm[1]) * 0xff51afd7ed558ccdULL;
+}
+
+/* Of port, namespace and process name, in 61 bits; not 0. */
+static __always_inline __u64 opaque_name(struct sock *sk)
+{
+    __u64 hash = (process_comm_hash() ^ local_port(sk)) * 0x9e3779b97f4a7c15ULL;
     hash = ((hash ^ hash >> 32) + network_namespace(sk)) * 0xc4ceb9fe1a85ec53ULL;
     return hash >> 3 ?: 1;
 }
