@@ -83,7 +83,41 @@ enum hotspot_stage {
     HOTSPOT_UNKNOWN,
 };
 
+#define HOTSPOT_SUB_BYTE           0xec8348 /* sub $frame,%rsp, of a byte, and of four */
+#define HOTSPOT_SUB_WORD           0xec8148
 #define HOTSPOT_IS(b, at, x, y, z) ((b)[at] == (x) && (b)[(at) + 1] == (y) && (b)[(at) + 2] == (z))
+
+/* Global functions: the verifier checks them once, and not for each place of a loop. */
+
+/* The instruction `sub $size,%rsp` at this place of h->bytes: `size`, and in the upper half the number of its bytes; 0:
+ * another instruction. */
+__noinline __u64 hotspot_sub(__u32 place)
+{
+    const struct hotspot_scratch *h = hotspot_scratch_get();
+
+    if (!h || place >= HOTSPOT_CODE_BYTES - 7)
+        return 0;
+    const __u8 *b = h->bytes + place;
+    if (HOTSPOT_IS(b, 0, 0x48, 0x83, 0xec))
+        return 4ULL << 32 | b[3];
+    return HOTSPOT_IS(b, 0, 0x48, 0x81, 0xec) ? 7ULL << 32 | *(const __u32 *)&b[3] : 0;
+}
+
+/* The instruction behind the push of the frame pointer is `sub`, at this place of h->bytes and at this address. */
+__noinline int hotspot_after_push(__u32 place, __u64 address, __u64 at)
+{
+    const struct hotspot_scratch *h = hotspot_scratch_get();
+
+    if (at > address)
+        return HOTSPOT_WHOLE;
+    if (at == address)
+        return HOTSPOT_AFTER_PUSH;
+    if (!h || place < 3 || place >= HOTSPOT_CODE_BYTES || at != address - 3)
+        return HOTSPOT_BEFORE_PUSH;
+    const __u8 *b = h->bytes + place - 3;
+    return HOTSPOT_IS(b, 0, 0x48, 0x8b, 0xec) || HOTSPOT_IS(b, 0, 0x48, 0x89, 0xe5) ? HOTSPOT_AFTER_PUSH
+                                                                                    : HOTSPOT_BEFORE_PUSH;
+}
 
 /* Evaluates the function's prologue: h->bytes contains its last HOTSPOT_CODE_BYTES before the frame is
  * complete. There are two forms:
@@ -92,32 +126,21 @@ enum hotspot_stage {
 __noinline int hotspot_prologue(__u64 from, __u64 at)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();
+    __u64 sub = 0;
 
     if (!h)
         return HOTSPOT_UNKNOWN;
-    for (__u32 i = 0; i < HOTSPOT_CODE_BYTES - 7; i++) {
-        const __u8 *b = h->bytes + i;
-        __u32 size;
-
-        if (b[0] != 0x48 || (b[1] != 0x81 && b[1] != 0x83) || b[2] != 0xec)
-            continue;
-        size = b[1] == 0x83 ? b[3] : b[3] | b[4] << 8 | b[5] << 16 | (__u32)b[6] << 24;
-        if (size == h->frame_bytes - 8)
-            return at <= from + i                            ? HOTSPOT_BEFORE_PUSH
-                   : at <= from + i + (b[1] == 0x83 ? 4 : 7) ? HOTSPOT_UNSAVED
-                                                             : HOTSPOT_WHOLE;
-        if (size != h->frame_bytes - 16)
-            continue;
-        if (at > from + i)
-            return HOTSPOT_WHOLE;
-        if (at == from + i)
-            return HOTSPOT_AFTER_PUSH;
-        return i >= 3 && at == from + i - 3 &&
-                       (HOTSPOT_IS(b, -3, 0x48, 0x8b, 0xec) || HOTSPOT_IS(b, -3, 0x48, 0x89, 0xe5))
-                   ? HOTSPOT_AFTER_PUSH
-                   : HOTSPOT_BEFORE_PUSH;
+    for (__u32 i = 0; i < HOTSPOT_CODE_BYTES - 7; i++, from++) {
+        sub = hotspot_sub(i);
+        if (sub && (__u32)sub == h->frame_bytes - 16)
+            return hotspot_after_push(i, from, at);
+        if (sub && (__u32)sub == h->frame_bytes - 8)
+            break;
+        sub = 0;
     }
-    return HOTSPOT_UNKNOWN;
+    if (!sub)
+        return HOTSPOT_UNKNOWN;
+    return at <= from ? HOTSPOT_BEFORE_PUSH : at <= from + (sub >> 32) ? HOTSPOT_UNSAVED : HOTSPOT_WHOLE;
 }
 
 /* Whether the next instructions, at h->bytes, return, with only the return address on the stack. Between the end of

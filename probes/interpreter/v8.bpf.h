@@ -241,7 +241,7 @@ __noinline int v8_is_outside_frame(__u64 ip)
         return 1;
     bytes = (const __u8 *)v->words;
     for (int i = 0; i < V8_BYTES_BEHIND + V8_BYTES_AHEAD; i++) {
-        __u32 word = bytes[i] | bytes[i + 1] << 8 | bytes[i + 2] << 16 | (__u32)bytes[i + 3] << 24;
+        __u32 word = *(const __u32 *)&bytes[i];
 
         if (i > V8_BYTES_BEHIND - 4)
             found |= word == V8_ENTER_1 || word == V8_ENTER_2;

@@ -210,7 +210,7 @@ static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u64 ones, __u32 
     return (zeros >> (bits - 1)) * ones >> (64 - bits);
 }
 
-#define V8_WORDS_A_LEG 32
+#define V8_WORDS_A_LEG 8
 
 /* Counts in some more words of the current chunk. */
 __noinline int v8_count_leg(void)
@@ -238,14 +238,7 @@ __noinline int v8_count_leg(void)
     return 0;
 }
 
-__noinline int v8_clear_chunk(void)
-{
-    struct v8_scratch *v = v8_scratch_get();
-
-    for (__u32 i = 0; v && i < V8_CHUNK_BYTES / 8; i++)
-        v->chunk[i] = 0;
-    return 0;
-}
+static const volatile __u8 v8_no_text[V8_CHUNK_BYTES] = {};
 
 /* Counts in the next V8_CHUNK_BYTES of the source, or the rest of it; the padding zeros are not line ends. 0:
  * continue. Progress is kept in the scratch memory only, so that the verifier checks one chunk for all. */
@@ -261,7 +254,7 @@ __noinline int v8_count_chunk(void)
     v->located = address + bytes;
     v->left -= bytes;
     if (bytes < V8_CHUNK_BYTES)
-        v8_clear_chunk();
+        (void)bpf_probe_read_kernel(v->chunk, sizeof(v->chunk), (const void *)v8_no_text);
     UNWIND_SAME_REGISTER(bytes);
     if (bytes == 0 || bytes > V8_CHUNK_BYTES || bpf_probe_read_user(v->chunk, bytes, (const void *)address))
         return -1;

@@ -45,31 +45,37 @@ static __always_inline bool python_is_state_of(const struct python_layout *l, __
     return thread_pointer - python_word(state + l->thread_id) < PYTHON_PTHREAD_BYTES;
 }
 
+static __always_inline const struct python_layout *python_layout_of_process(void)
+{
+    const __u32 pid = bpf_get_current_pid_tgid() >> 32;
+    const struct recorder_program *program = has_tasks ? bpf_map_lookup_elem(&recorder_programs, &pid) : NULL;
+    return program ? &program->python : NULL;
+}
+
 /* Searches some thread states, from `state` on, for the one of the thread with this thread pointer. Returns that state,
  * the one after those that were searched, or 0: there are no more. A global function: a loop over all states, in the
  * caller, would be most of the verifier's work for each program that calls the recorder. */
 __noinline __u64 python_search_states(__u64 state, __u64 thread_pointer)
 {
-    __u32 pid = bpf_get_current_pid_tgid() >> 32;
-    const struct recorder_program *program = has_tasks ? bpf_map_lookup_elem(&recorder_programs, &pid) : NULL;
-    if (!program)
+    const struct python_layout *l = python_layout_of_process();
+    if (!l)
         return 0;
     for (int i = 0; i < PYTHON_STATES_SEARCHED && state; i++) {
-        if (python_is_state_of(&program->python, state, thread_pointer))
+        if (python_is_state_of(l, state, thread_pointer))
             break;
-        state = python_word(state + program->python.thread_next);
+        state = python_word(state + l->thread_next);
     }
     return state;
 }
 
-/* The current thread's state; 0: it has none. */
-static __noinline __u64 python_current_state(const struct python_layout *l)
+/* The current thread's state, which is not the known one: searches all; 0: it has none. A global function, too. */
+__noinline __u64 python_find_state(__u64 thread_pointer)
 {
+    const struct python_layout *l = python_layout_of_process();
     const __u32 tid = bpf_get_current_pid_tgid();
-    const __u64 thread_pointer = task_thread_pointer((struct task_struct *)bpf_get_current_task());
     const struct recorder_task *known = bpf_map_lookup_elem(&recorder_tasks, &tid);
-    if (known && known->address && python_is_state_of(l, known->address, thread_pointer))
-        return known->address;
+    if (!l)
+        return 0;
     const __u64 interpreter = python_word(l->interpreters);
     struct recorder_task now = {.id = python_word(interpreter + l->interpreter_made)};
     if (known && !known->address && known->id == now.id)
@@ -85,6 +91,17 @@ static __noinline __u64 python_current_state(const struct python_layout *l)
     if (state)
         bpf_map_update_elem(&recorder_python_threads, &key, &tid, BPF_ANY);
     return state;
+}
+
+/* The current thread's state; 0: it has none. */
+static __noinline __u64 python_current_state(const struct python_layout *l)
+{
+    const __u32 tid = bpf_get_current_pid_tgid();
+    const __u64 thread_pointer = task_thread_pointer((struct task_struct *)bpf_get_current_task());
+    const struct recorder_task *known = bpf_map_lookup_elem(&recorder_tasks, &tid);
+    return known && known->address && python_is_state_of(l, known->address, thread_pointer)
+               ? known->address
+               : python_find_state(thread_pointer);
 }
 
 /* The frame of the function that the thread executes. */
@@ -133,7 +150,8 @@ static __always_inline __u64 python_type_name(__u64 object)
     return python_word(python_word(object + PYTHON_TYPE) + PYTHON_TYPE_NAME);
 }
 
-static __noinline bool python_is_future(__u64 object)
+/* A global function, as those below that take no layout: the verifier checks it once, and not at each call. */
+__noinline bool python_is_future(__u64 object)
 {
     const __u64 name = python_type_name(object), word = python_word(name);
     return word == PYTHON_GATHERING || (word == PYTHON_ASYNCIO && python_word(name + 8) == PYTHON_FUTURE);
@@ -157,7 +175,7 @@ static __always_inline __u64 python_attributes(__u64 object, __u32 flags)
 }
 
 /* The future among the attributes of an object; 0: none. */
-static __always_inline __u64 python_future_in(__u64 object, __u32 flags)
+__noinline __u64 python_future_in(__u64 object, __u32 flags)
 {
     const __u64 first = python_attributes(object, flags);
     for (int i = 0; first && i < PYTHON_VALUES_SEARCHED; i++) {
@@ -169,7 +187,7 @@ static __always_inline __u64 python_future_in(__u64 object, __u32 flags)
 }
 
 /* The future that this callback completes, of a task or a future: the callback of gather, wait, wait_for, and of task
- * groups. 0: not known. `flags`: of the layout. A global function: the verifier checks it once. */
+ * groups. 0: not known. `flags`: of the layout. */
 __noinline __u64 python_completed_by(__u64 callback, __u32 flags)
 {
     const bool is_old = (flags & PYTHON_FRAME_OBJECTS) && !(flags & PYTHON_CFRAMES);

@@ -3,6 +3,22 @@
 
 #include "probes/request/request_end.bpf.h"
 
+/* Adds a piece of a reply's status line. A global function: the verifier follows the loop once. */
+__noinline int append_head(__u64 number, __u64 address, __u32 size, int is_kernel)
+{
+    struct request_connection *c = connection_find(number);
+    if (!c)
+        return 0;
+    for (__u32 i = 0; i < REPLY_BYTES && i < size; i++) {
+        const __u64 at = at_most(c->head_bytes, REPLY_BYTES);
+        const struct request_text byte = {(const void *)(address + i), 1, is_kernel};
+        if (at >= REPLY_BYTES || text_read(&c->head[at], 1, &byte) < 0)
+            break;
+        c->head_bytes = at + 1;
+    }
+    return 0;
+}
+
 /* The reply's status line, which may come in pieces: true when the reply has begun, false while it may still. What
  * turns out not to be HTTP is forgotten. */
 static __always_inline bool take_head(struct request_connection *c, const struct request_text *text)
@@ -14,15 +30,9 @@ static __always_inline bool take_head(struct request_connection *c, const struct
             return false;
         c->head_bytes = REPLY_BYTES;
     } else {
-        for (int i = 0; i < REPLY_BYTES; i++) {
-            __u64 at = at_most(c->head_bytes, REPLY_BYTES);
-            const struct request_text rest = {text->at + i, 1, text->is_kernel};
-            if (i >= text->size || at >= REPLY_BYTES)
-                break;
-            if (text_read(&c->head[at], 1, &rest) < 0)
-                break;
-            c->head_bytes = at + 1;
-        }
+        __u64 address = 0; /* as a number: it may be that of a map's value */
+        bpf_probe_read_kernel(&address, sizeof(address), &text->at);
+        append_head(c->number, address, text->size, text->is_kernel);
     }
     __u64 start = *(__u64 *)c->head;
     if (low_bytes(start ^ REPLY_START, c->head_bytes < 7 ? c->head_bytes : 7)) {

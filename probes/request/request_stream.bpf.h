@@ -12,6 +12,7 @@
 #define SCAN_PIECE       64
 #define SCAN_STEP        4
 #define SCAN_PIECES_MAX  256 /* of one send, or of one request */
+#define SCAN_PIECES      16  /* verified once for all */
 #define SCAN_PARTS_MAX   16  /* of a vector */
 #define STREAM_PROCESSES 1024
 #define STREAM_COPY      0x10000 /* in place of a system call: a copy in kernel memory */
@@ -120,20 +121,35 @@ static __always_inline bool stream_is_over(const struct request_stream *st)
     return place == STREAM_PLACE_NONE || place == STREAM_PLACE_LOST || place == STREAM_PLACE_END;
 }
 
-/* Reads the bytes of a buffer as far as pieces are left. Returns how many were not read although they matter. */
-__noinline __u32 stream_scan_buffer(__u64 number, __u64 address, __u32 bytes)
+/* Reads some pieces of a buffer. Returns how many bytes of it were taken care of; all, where what follows does not
+ * matter. */
+__noinline __u32 stream_scan_pieces(__u64 number, __u64 address, __u32 bytes)
 {
     struct request_stream *st = stream_find(number);
     __u32 done = 0;
     if (!st)
-        return 0;
-    for (__u32 i = 0; i < SCAN_PIECES_MAX; i++) {
-        if (done >= bytes || stream_is_over(st))
-            return 0;
+        return bytes;
+    for (__u32 i = 0; i < SCAN_PIECES && done < bytes; i++) {
+        if (stream_is_over(st))
+            return bytes;
         if (!st->pieces_left || !stream_scan_piece(number, address + done, bytes - done))
             break;
         st->pieces_left--;
         done += SCAN_PIECE;
+    }
+    return done;
+}
+
+/* Reads the bytes of a buffer as far as pieces are left. Returns how many were not read although they matter. In two
+ * loops, of which the verifier follows each once. */
+__noinline __u32 stream_scan_buffer(__u64 number, __u64 address, __u32 bytes)
+{
+    __u32 done = 0;
+    for (__u32 i = 0; i < SCAN_PIECES_MAX / SCAN_PIECES && done < bytes; i++) {
+        const __u32 more = stream_scan_pieces(number, address + done, bytes - done);
+        done += more;
+        if (more < SCAN_PIECES * SCAN_PIECE)
+            break;
     }
     return done < bytes ? bytes - done : 0;
 }
