@@ -14,9 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define RECORDS      8192
-#define MANY_RECORDS 65536 /* also the other CPU's ring, which a busy machine fills, is not overwritten during a test  \
-                            */
+#define RECORDS 8192
+#define MANY_RECORDS                                                                                                   \
+    65536 /* also the other CPU's ring, which a busy machine fills, is not overwritten during a test                   \
+           */
 #define ROUNDS 200
 
 /* Two threads that wake each other by pipes. */
