@@ -95,6 +95,7 @@ __noinline __u64 hotspot_sub(__u32 place)
 {
     const struct hotspot_scratch *h = hotspot_scratch_get();
 
+    UNWIND_SAME_REGISTER(place);
     if (!h || place >= HOTSPOT_CODE_BYTES - 7)
         return 0;
     const __u8 *b = h->bytes + place;
@@ -112,6 +113,7 @@ __noinline int hotspot_after_push(__u32 place, __u64 address, __u64 at)
         return HOTSPOT_WHOLE;
     if (at == address)
         return HOTSPOT_AFTER_PUSH;
+    UNWIND_SAME_REGISTER(place);
     if (!h || place < 3 || place >= HOTSPOT_CODE_BYTES || at != address - 3)
         return HOTSPOT_BEFORE_PUSH;
     const __u8 *b = h->bytes + place - 3;
