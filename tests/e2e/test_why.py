@@ -23,6 +23,8 @@ def requests_in(text):
     found = []
     first = text.find("\n\n1. ")  # behind the heading, which on a busy node a sentence precedes; none: why there is no request
     for block in re.split(r"\n\n", text[first:].strip("\n")) if first >= 0 else []:
+        if block.startswith("Cannot be read: "):  # other services of this node
+            continue
         head, parts = HEAD.match(block), PART.findall(block)
         assert head and parts, block
         whole, slack = figure(head[4])
