@@ -15,6 +15,7 @@
 #include "probes/common/task_filter.bpf.h"
 #include "probes/context/sample_context.bpf.h"
 #include "probes/cpu.h"
+#include "probes/oom.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -26,6 +27,15 @@ volatile __u32 no_copies = 0;
 const volatile __u64 event_period = 1;
 const volatile bool counts_seen = false;
 volatile __u32 enabled = 0; /* from start to stop: tracepoints and probes run as soon as they are attached */
+
+/* The program also runs at page faults of processes whose memory grows (signal "oom"): a second program with the walk
+ * of stacks would double what the kernel has to verify. */
+const volatile bool page_faults = false;
+volatile __u64 page_fault_ns = 0; /* of the last sample */
+#define PAGE_FAULT_MIN_NS         20000000
+
+#define PERF_TYPE_SOFTWARE        1
+#define PERF_COUNT_SW_PAGE_FAULTS 2
 
 /* When the reader was last woken for a stack copy. */
 volatile __u64 called_ns = 0;
@@ -117,14 +127,14 @@ __noinline int sample_send(void)
         flags = BPF_RB_FORCE_WAKEUP;
     if (bpf_ringbuf_output(&records, s, size, flags))
         stat->ring_full++;
-    else
+    else if (s->h.kind == RECORD_CPU_SAMPLE)
         stat->samples++;
     return 0;
 }
 
-/* Takes one sample of the current task. Inlined with constants, except for the value. */
-static __always_inline void sample_task(void *ctx, const struct user_registers *at, bool with_kernel, __u64 value,
-                                        struct cpu_stats *stat)
+/* Takes one sample of the current task. Inlined with constants, except for `kind` and `value`. */
+static __always_inline void sample_task(void *ctx, const struct user_registers *at, bool with_kernel, __u16 kind,
+                                        __u64 value, struct cpu_stats *stat)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     __u64 id = bpf_get_current_pid_tgid(), start_ns = bpf_ktime_get_ns();
@@ -138,7 +148,7 @@ static __always_inline void sample_task(void *ctx, const struct user_registers *
     unwind_walk_clear(&scratch->walk);
     s = stack_record_of(scratch);
     __builtin_memset(s, 0, sizeof(*s));
-    s->h.kind = RECORD_CPU_SAMPLE;
+    s->h.kind = kind;
     s->h.time_ns = start_ns;
     s->h.pid = id >> 32;
     s->h.tid = id;
@@ -174,21 +184,42 @@ static __always_inline bool tick_is_taken(struct cpu_stats *stat, __u64 *value)
     return is_taken;
 }
 
+static __always_inline bool is_page_fault(const struct perf_sample_context *ctx)
+{
+    struct perf_event *event = BPF_CORE_READ((const struct bpf_perf_event_data_kern *)ctx, event);
+
+    return BPF_CORE_READ(event, attr.type) == PERF_TYPE_SOFTWARE &&
+           BPF_CORE_READ(event, attr.config) == PERF_COUNT_SW_PAGE_FAULTS;
+}
+
+/* Of processes whose memory grows, few page faults are enough, however many threads have them. */
+static __always_inline bool page_fault_is_taken(void)
+{
+    __u64 now_ns = bpf_ktime_get_ns();
+
+    if (now_ns - page_fault_ns < PAGE_FAULT_MIN_NS)
+        return false;
+    page_fault_ns = now_ns;
+    return true;
+}
+
 SEC("perf_event")
 int cpu_sample(struct perf_sample_context *ctx)
 {
     struct cpu_stats *stat = stats_get();
+    const bool is_fault = page_faults && is_page_fault(ctx);
     __u64 value;
 
     if (!stat)
         return 0;
     if (counts_seen)
         stat->seen++;
-    if (!current_is_wanted())
+    if (is_fault ? !page_fault_is_taken() : !current_is_wanted())
         return 0;
-    value = sample_value;
-    if (!sampling_rule_kinds || tick_is_taken(stat, &value))
-        sample_task(ctx, &ctx->regs, !user_mode(&ctx->regs), value, stat);
+    value = is_fault ? ctx->sample_period : sample_value;
+    if (is_fault || !sampling_rule_kinds || tick_is_taken(stat, &value))
+        sample_task(ctx, &ctx->regs, !user_mode(&ctx->regs), is_fault ? RECORD_PAGE_FAULTS : RECORD_CPU_SAMPLE, value,
+                    stat);
     return 0;
 }
 
@@ -226,7 +257,7 @@ static __always_inline int take_event(void *ctx, const struct user_registers *at
     if (!stat || !event_begin(stat))
         return 1;
     if (event_is_taken(stat))
-        sample_task(ctx, at, in_kernel, event_period, stat);
+        sample_task(ctx, at, in_kernel, RECORD_CPU_SAMPLE, event_period, stat);
     stat->at_work = 0;
     return 1;
 }
@@ -277,7 +308,7 @@ static __always_inline void sample_bytes(void *ctx, __u64 bytes)
 
     if (!stat || !event_begin(stat))
         return;
-    sample_task(ctx, NULL, false, bytes, stat);
+    sample_task(ctx, NULL, false, RECORD_CPU_SAMPLE, bytes, stat);
     stat->at_work = 0;
 }
 

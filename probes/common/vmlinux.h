@@ -98,6 +98,7 @@ struct cgroup_subsys_state {
 struct cgroup {
     struct cgroup_subsys_state self;
     struct kernfs_node *kn;
+    int level; /* of the root: 0 */
 };
 
 struct css_set {
@@ -175,6 +176,7 @@ struct task_struct {
     struct css_set *cgroups;
     const struct cred *real_cred;
     struct task_struct *real_parent;
+    struct signal_struct *signal;
     struct list_head children, sibling;
     void *vfork_done; /* until a vforked child executes a program or exits */
     __u64 start_time;
@@ -189,7 +191,7 @@ struct task_struct {
     __u64 sas_ss_size;
     unsigned int in_iowait : 1;
     unsigned int in_memstall : 1; /* CONFIG_PSI */
-    int on_cpu; /* CONFIG_SMP */
+    int on_cpu;                   /* CONFIG_SMP */
     unsigned long nvcsw, nivcsw;
     char comm[16];
 };
@@ -209,20 +211,66 @@ struct irqaction {
 
 /* ---- blocked.bpf.c ---- */
 
-struct lock_owner { /* atomic_long_t */
+typedef struct {
     __u64 counter;
-};
+} atomic_long_t;
 
 struct mutex {
-    struct lock_owner owner;
+    atomic_long_t owner;
 };
 
 struct rw_semaphore {
-    struct lock_owner owner;
+    atomic_long_t owner;
 };
 
 struct task_struct___blocker { /* CONFIG_DETECT_HUNG_TASK_BLOCKER, 6.16 and later */
     unsigned long blocker;     /* the lock that it waits for, and its type in the low bits */
+};
+
+/* ---- oom.bpf.c, and the page faults of cpu.bpf.c ---- */
+
+struct percpu_counter {
+    __s64 count;
+};
+
+struct mm_struct___counters { /* 6.2 and later */
+    struct percpu_counter rss_stat[4];
+};
+
+struct mm_rss_stat {
+    atomic_long_t count[4];
+};
+
+struct mm_struct___old {
+    struct mm_rss_stat rss_stat;
+};
+
+struct page_counter {
+    atomic_long_t usage;
+    unsigned long max; /* in pages */
+};
+
+struct mem_cgroup {
+    struct cgroup_subsys_state css;
+    struct page_counter memory;
+    bool oom_group;
+};
+
+struct signal_struct {
+    short oom_score_adj;
+};
+
+struct perf_event_attr {
+    __u32 type;
+    __u64 config;
+};
+
+struct perf_event {
+    struct perf_event_attr attr;
+};
+
+struct bpf_perf_event_data_kern {
+    struct perf_event *event;
 };
 
 /* ---- request.bpf.c ---- */

@@ -28,6 +28,9 @@ static const struct {
      "device, and at dmesg; docs/signals/blocked.md."},
     {"blocked.load", "the load average counts these tasks, which need no CPU: look at what the oldest one waits for; "
                      "docs/signals/blocked.md."},
+    {"oom.killed",
+     "of a cgroup: look at the function that grew, or raise the limit if it needs that much; of the node: "
+     "give services limits (memory.max), or the node less work; docs/signals/oom.md."},
 };
 
 const char *node_event_advice(const char *name)

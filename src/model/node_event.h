@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NODE_EVENT_ATTRIBUTES_MAX 8
+#define NODE_EVENT_ATTRIBUTES_MAX 12
 
 struct node_event_attribute {
     const char *name, *value;

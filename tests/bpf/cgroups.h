@@ -8,6 +8,10 @@
 /* Makes the directory of a cgroup, if it does not exist, and returns its ID; 0: it cannot be made here. */
 uint64_t cgroup_make(const char *path);
 
+/* Makes the cgroup `label` ("/name") of the memory controller, in either version, with a limit. Sets `ret_path` to its
+ * directory and returns its ID; 0: it cannot be made here. */
+uint64_t cgroup_make_limited(const char *label, uint64_t limit_bytes, char ret_path[256], bool *ret_is_v2);
+
 /* Moves a process into the cgroup; 0: the caller. */
 bool cgroup_enter(const char *path, pid_t pid);
 

@@ -148,6 +148,8 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
     wait_for(lambda: all(re.search(rf"^{name}[{{ ]", started.text("/metrics"), re.M) for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
     block_and_contend(started, run)
+    run(*limits.command(workload_path("grows")))
+    wait_for(lambda: started.metric("sonde_oom_kills_total"), what="the kill for memory")
     assert {**of_plain, **exported(started)} == documented
 
 

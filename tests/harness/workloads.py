@@ -16,7 +16,7 @@ SOURCES = TOP / "tests/workloads"
 
 def workload_path(name):
     """Builds a program of tests/workloads if necessary; skips when its compiler is missing."""
-    compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "tls_server": "go", "cxx": "g++"}.get(name.partition("-")[0])
+    compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "growing": "go", "tls_server": "go", "cxx": "g++"}.get(name.partition("-")[0])
     if compiler:
         need_command(compiler)
     with exclusive(WORKLOADS):

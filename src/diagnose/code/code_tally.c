@@ -36,18 +36,18 @@ static bool is_same_place(const struct code_place *a, const struct code_place *b
 
 typedef bool is_same(const struct code_place *a, const struct code_place *b);
 
-void code_tally_add(struct code_tally *t, const struct code_place *place)
+void code_tally_add_many(struct code_tally *t, const struct code_place *place, size_t samples)
 {
     static is_same *const relations[] = {is_same_place, is_same_line, is_same_function};
-    t->samples++;
+    t->samples += samples;
     for (size_t r = 0; r < (t->count < CODE_TALLY_PLACES ? 1U : array_size(relations)); r++)
         for (size_t i = 0; i < t->count; i++)
             if (relations[r](&t->places[i].place, place)) {
-                t->places[i].samples++;
+                t->places[i].samples += samples;
                 return;
             }
     if (t->count < CODE_TALLY_PLACES)
-        t->places[t->count++] = (struct code_tally_place){*place, 1};
+        t->places[t->count++] = (struct code_tally_place){*place, samples};
 }
 
 /* Of the places that are in relation `within` to `of` (NULL: all), the one whose like by `alike` has the most samples.

@@ -20,7 +20,12 @@ static inline void code_tally_begin(struct code_tally *t)
     t->samples = t->count = 0;
 }
 
-void code_tally_add(struct code_tally *t, const struct code_place *place);
+void code_tally_add_many(struct code_tally *t, const struct code_place *place, size_t samples);
+
+static inline void code_tally_add(struct code_tally *t, const struct code_place *place)
+{
+    code_tally_add_many(t, place, 1);
+}
 
 /* Sets `ret` to the function with the most samples, the most frequent of its lines, and the most frequent function that
  * it ran there. Returns its number of samples; 0 if there are no samples. */

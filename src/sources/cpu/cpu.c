@@ -189,6 +189,8 @@ static int cpu_open(const struct source_services *services, const void *options,
         return r;
     }
     s->fixed_bytes = shared_tables_bytes_beside(s->tables, s->skeleton->obj);
+    if (!s->is_event)
+        shared_tables_set_sampler(services->tables, bpf_program__fd(s->skeleton->progs.cpu_sample));
     entry->attached = true;
     snprintf(entry->method, sizeof(entry->method), "%s", method);
     snprintf(entry->limitation, sizeof(entry->limitation), "%s", limitation_of(services->event));

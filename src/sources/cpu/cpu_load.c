@@ -37,6 +37,7 @@ static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
     const enum sample_event_kind kind = event ? event->kind : SAMPLE_EVENT_SOFTWARE;
 
     k->rodata->counts_seen = event && is_counted;
+    k->rodata->page_faults = !event;
     k->rodata->event_period = event && event->period ? event->period : 1;
     bpf_program__set_autoload(k->progs.cpu_sample, is_counted);
     bpf_program__set_autoload(k->progs.event_tracepoint, kind == SAMPLE_EVENT_TRACEPOINT);

@@ -24,6 +24,7 @@
 struct shared_tables {
     struct tables_bpf *bpf; /* NULL: refused */
     int error;              /* why */
+    int sampler_fd;         /* negative: none */
     struct unwind_tables *unwind;
     struct sampling_rule_table *rules;
     struct flight_recorder *recorder;
@@ -169,6 +170,7 @@ int shared_tables_new(const struct shared_tables_options *options, struct shared
         return -ENOMEM;
     libbpf_set_print(NULL);
     without_recorder.recorder_bytes = 0;
+    t->sampler_fd = -1;
     t->error = load_best(options, &t->bpf);
     if (t->error < 0 && t->error != -EPERM && options->recorder_bytes)
         t->error = load_best(&without_recorder, &t->bpf);
@@ -258,6 +260,16 @@ bool shared_tables_contexts(const struct shared_tables *t, struct context_tables
         return false;
     *ret = (struct context_tables){bpf_map__fd(t->bpf->maps.thread_contexts), bpf_map__fd(t->bpf->maps.go_labels)};
     return true;
+}
+
+void shared_tables_set_sampler(struct shared_tables *t, int program_fd)
+{
+    t->sampler_fd = program_fd;
+}
+
+int shared_tables_sampler_fd(const struct shared_tables *t)
+{
+    return t->sampler_fd;
 }
 
 int shared_tables_followed_fd(const struct shared_tables *t)

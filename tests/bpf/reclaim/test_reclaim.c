@@ -70,27 +70,12 @@ static double read_number(const char *directory, const char *name, const char *k
     return found;
 }
 
-static bool make_limited_cgroup(void)
-{
-    char limit[32];
-    snprintf(limit, sizeof(limit), "%u", LIMIT_BYTES);
-    snprintf(label, sizeof(label), "/sonde-reclaim-%d", getpid());
-    snprintf(cgroup_path, sizeof(cgroup_path), "/sys/fs/cgroup/memory%s", label);
-    if (access("/sys/fs/cgroup/memory", F_OK) == 0) {
-        test_cgroup = cgroup_make(cgroup_path);
-        return test_cgroup && write_text(cgroup_path, "memory.limit_in_bytes", limit);
-    }
-    is_v2 = true;
-    snprintf(cgroup_path, sizeof(cgroup_path), "/sys/fs/cgroup%s", label);
-    (void)write_text("/sys/fs/cgroup", "cgroup.subtree_control", "+memory");
-    test_cgroup = cgroup_make(cgroup_path);
-    return test_cgroup && write_text(cgroup_path, "memory.max", limit);
-}
-
 static int make_cgroup(void **state)
 {
     (void)state;
-    if (!make_limited_cgroup())
+    snprintf(label, sizeof(label), "/sonde-reclaim-%d", getpid());
+    test_cgroup = cgroup_make_limited(label, LIMIT_BYTES, cgroup_path, &is_v2);
+    if (!test_cgroup)
         cgroup_path[0] = '\0';
     return 0;
 }

@@ -1,0 +1,34 @@
+/* Which processes' memory grows fastest, from walks over all processes. Pure, bounded. */
+#pragma once
+
+#include <linux/types.h>
+
+#include "probes/oom.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define OOM_PROCESSES_MAX 4096 /* of a walk; further ones are left out */
+#define OOM_LEAST_PAGES   2048 /* smaller processes are left out */
+#define OOM_LEAST_GROWTH  256  /* pages in a minute: slower processes do not grow */
+#define OOM_FASTEST_MAX   4
+
+struct oom_grown {
+    uint32_t pid;
+    uint32_t pages;    /* anonymous, shared and swapped ones */
+    int64_t growth;    /* pages of about the last minute, less those that it gave back */
+    uint64_t start_ns; /* of the process */
+};
+
+struct oom_growth {
+    uint64_t now_ns, before_ns; /* of the present walk and of the one before; 0: none */
+    size_t count, before_count;
+    struct oom_grown processes[OOM_PROCESSES_MAX], before[OOM_PROCESSES_MAX]; /* by `pid` */
+};
+
+/* Begins a walk; the one before becomes its past. */
+void oom_growth_begin(struct oom_growth *g, uint64_t now_ns);
+/* Adds a process. A process that the walk before lacks has grown by all that it has, except in the first walk. */
+void oom_growth_add(struct oom_growth *g, const struct oom_process *p);
+/* Writes the processes that grow fastest, in no order. Returns how many. */
+size_t oom_growth_fastest(const struct oom_growth *g, uint32_t ret_pids[OOM_FASTEST_MAX]);
