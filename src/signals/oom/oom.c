@@ -275,7 +275,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_oom = {
     .name = "oom",
-    .memory = {.fixed_bytes = 384u << 10},
+    .memory = {.fixed_bytes = 160u << 10},
     .source = &source_oom,
     .flags = SIGNAL_EVENTS | SIGNAL_AUXILIARY,
     .records = records,

@@ -1,6 +1,7 @@
 /* Processes that the kernel kills for memory: the source of signal "oom", and its options. Pipeline thread only. */
 #pragma once
 
+#include "sources/oom/oom_growth.h"
 #include "sources/source.h"
 
 #include <linux/types.h>
@@ -29,9 +30,3 @@ const char *oom_limit_name(void *source);
 /* Walks over all processes and writes the `max` that have most memory in cgroup `cgroup_id` and below it (0: of the
  * node), without process `except`, the largest first. Returns how many. */
 size_t oom_largest(void *source, uint64_t cgroup_id, uint32_t except, struct oom_process *ret, size_t max);
-
-/* Anonymous, shared and swapped memory. */
-static inline uint64_t oom_grown_pages(const struct oom_memory *m)
-{
-    return m->anonymous + m->shared + m->swapped;
-}

@@ -21,31 +21,32 @@ static int compare_pids(const void *a, const void *b)
     return one->pid < other->pid ? -1 : one->pid > other->pid;
 }
 
-/* What is left of `growth` after the time between the two walks. */
-static int64_t growth_left(const struct oom_growth *g, int64_t growth)
+/* What is left of growth `before` after the time between the two walks. */
+static int64_t growth_left(const struct oom_growth *g, uint32_t before)
 {
-    const int64_t passed_ns = (int64_t)(g->now_ns - g->before_ns);
+    const int64_t passed_ns = (int64_t)(g->now_ns - g->before_ns), growth = before;
     return passed_ns >= MEMORY_NS ? 0 : growth - growth * (passed_ns / 1000000) / (MEMORY_NS / 1000000);
 }
 
 void oom_growth_add(struct oom_growth *g, const struct oom_process *p)
 {
-    const uint64_t pages = p->memory.anonymous + p->memory.shared + p->memory.swapped;
-    struct oom_grown next = {.pid = p->pid, .pages = (uint32_t)pages, .start_ns = p->start_ns};
+    const uint64_t pages = oom_grown_pages(&p->memory);
+    struct oom_grown next = {.pid = p->pid, .pages = (uint32_t)pages, .start_ms = (uint32_t)(p->start_ns / 1000000)};
+    int64_t growth = 0;
     if (pages < OOM_LEAST_PAGES || pages > UINT32_MAX || g->count == OOM_PROCESSES_MAX)
         return;
     const struct oom_grown *before = bsearch(&next, g->before, g->before_count, sizeof(next), compare_pids);
-    if (before && before->start_ns == next.start_ns)
-        next.growth = growth_left(g, before->growth) + (int64_t)next.pages - (int64_t)before->pages;
+    if (before && before->start_ms == next.start_ms)
+        growth = growth_left(g, before->growth) + next.pages - before->pages;
     else if (g->before_ns)
-        next.growth = next.pages;
-    next.growth = next.growth > 0 ? next.growth : 0;
+        growth = next.pages;
+    next.growth = growth < 0 ? 0 : growth > UINT32_MAX ? UINT32_MAX : (uint32_t)growth;
     g->processes[g->count++] = next;
 }
 
 size_t oom_growth_fastest(const struct oom_growth *g, uint32_t ret_pids[OOM_FASTEST_MAX])
 {
-    int64_t growths[OOM_FASTEST_MAX];
+    uint32_t growths[OOM_FASTEST_MAX];
     size_t count = 0;
     for (size_t i = 0; i < g->count; i++) {
         size_t at = count < OOM_FASTEST_MAX ? count : 0;

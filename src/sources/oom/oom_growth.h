@@ -8,16 +8,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OOM_PROCESSES_MAX 4096 /* of a walk; further ones are left out */
+#define OOM_PROCESSES_MAX 2048 /* of a walk; further ones are left out */
 #define OOM_LEAST_PAGES   2048 /* smaller processes are left out */
 #define OOM_LEAST_GROWTH  256  /* pages in a minute: slower processes do not grow */
 #define OOM_FASTEST_MAX   4
 
+/* Memory by which a process grows: anonymous, shared and swapped. */
+static inline uint64_t oom_grown_pages(const struct oom_memory *m)
+{
+    return m->anonymous + m->shared + m->swapped;
+}
+
 struct oom_grown {
     uint32_t pid;
-    uint32_t pages;    /* anonymous, shared and swapped ones */
-    int64_t growth;    /* pages of about the last minute, less those that it gave back */
-    uint64_t start_ns; /* of the process */
+    uint32_t pages;    /* oom_grown_pages */
+    uint32_t growth;   /* pages of about the last minute, less those that it gave back */
+    uint32_t start_ms; /* of the process; the lower half */
 };
 
 struct oom_growth {

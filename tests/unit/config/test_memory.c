@@ -33,7 +33,7 @@ static void test_defaults_fit_with_room_for_requests(void **state)
     const struct memory_plan plan = plan_of(&config, 2);
     assert_int_equal(plan.missing_bytes, 0);
     assert_true(sum_of(&plan) <= config.budget_memory_bytes);
-    assert_true(plan.bytes[MEMORY_RECORDER] >= 11 * MIB);
+    assert_true(plan.bytes[MEMORY_RECORDER] >= 10 * MIB);
     assert_int_equal(plan.bytes[MEMORY_WAIT_RING], 0);
     assert_int_equal(plan.bytes[MEMORY_IO_TABLES], 0);
     assert_int_equal(plan.bytes[MEMORY_EXPORT_QUEUE], 0);
