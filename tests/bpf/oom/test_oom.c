@@ -123,7 +123,6 @@ static bool check_record(const struct record_header *header, void *context)
     assert_int_equal(r->limit_cgroup_id, test_cgroup);
     assert_int_equal(r->limit_pages, LIMIT_BYTES / page);
     assert_in_range(r->memory.anonymous * page, LIMIT_BYTES - NEIGHBOUR_BYTES - 2 * SLACK_BYTES, LIMIT_BYTES);
-    assert_int_equal(r->memory.shared, 0);
     assert_int_equal(r->by_pid, header->pid);
     assert_string_equal(r->comm, "grows");
     assert_string_equal(r->by_comm, "grows");
