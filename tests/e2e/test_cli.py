@@ -6,7 +6,7 @@ import pytest
 
 from harness.paths import BUILD, TOP
 
-VERBS = ["up", "agent", "record", "why", "requests", "io", "io report", "probes", "bpf", "server", "token", "doctor"]
+VERBS = ["up", "agent", "record", "why", "requests", "io", "io report", "memory", "probes", "bpf", "server", "token", "doctor"]
 
 
 @pytest.fixture

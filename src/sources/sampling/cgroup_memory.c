@@ -76,6 +76,26 @@ void cgroup_memory_read(int root_fd, const char *path, uint64_t ret[CGROUP_MEMOR
         ret[CGROUP_MEMORY_STALLED_US] = find_stalled(pressure.data);
 }
 
+/* The number after `key`, in cgroup v1 after `key_v1`; 0: neither is there. */
+static uint64_t find_either(const char *text, const char *key, const char *key_v1)
+{
+    uint64_t found = find_number(text, key);
+    found = found == CGROUP_MEMORY_UNKNOWN ? find_number(text, key_v1) : found;
+    return found == CGROUP_MEMORY_UNKNOWN ? 0 : found;
+}
+
+bool cgroup_memory_held(int root_fd, const char *path, struct cgroup_memory_held *ret)
+{
+    _cleanup_buf_ struct buf stat = {0};
+    *ret = (struct cgroup_memory_held){0};
+    if (!read_file(root_fd, path, "memory.stat", &stat))
+        return false;
+    ret->anonymous = find_either(stat.data, "anon", "rss");
+    ret->cache = find_either(stat.data, "file", "cache");
+    ret->shared = find_either(stat.data, "shmem", "shmem");
+    return true;
+}
+
 /* ---- limits ---- */
 
 static void lower_limit(int root_fd, const char *path, const char *name, uint64_t *lowest,

@@ -29,6 +29,16 @@ int cgroup_memory_open(void);
  * are CGROUP_MEMORY_UNKNOWN. */
 void cgroup_memory_read(int root_fd, const char *path, uint64_t ret[CGROUP_MEMORY_COUNTERS]);
 
+/* Memory of a cgroup with those below it, in bytes. */
+struct cgroup_memory_held {
+    uint64_t anonymous;
+    uint64_t cache;  /* pages of files, also of a tmpfs */
+    uint64_t shared; /* of the cache: shared memory and tmpfs */
+};
+
+/* False: there is no such cgroup; `ret` is then zeros. */
+bool cgroup_memory_held(int root_fd, const char *path, struct cgroup_memory_held *ret);
+
 #define CGROUP_MEMORY_LIMIT_BYTES 48
 
 /* Writes the lowest limit of the cgroup at `path` and of those around it: "memory.high 128 MiB"; "" without one.

@@ -39,12 +39,15 @@ static int make_tree(void **state)
     put("one/memory.limit_in_bytes", "134217728\n");
     put("one/memory.stat", "workingset_refault_anon 1\nworkingset_refault_file 2\npgfault 3\npgmajfault 4\n"
                            "total_workingset_refault_anon 10\ntotal_workingset_refault_file 20\ntotal_pgfault 30\n"
-                           "total_pgmajfault 40\n");
+                           "total_pgmajfault 40\ncache 5\nrss 6\nshmem 1\ntotal_cache 50\ntotal_rss 60\n"
+                           "total_shmem 11\n");
     put("two/memory.high", "67108864\n");
     put("two/memory.max", "134217728\n");
     put("two/below/memory.high", "max\n");
     put("two/below/memory.max", "100663296\n");
-    put("two/below/memory.stat", "pgfault 3\npgmajfault 4\npgfaults 7\nworkingset_refault_anon 1\n");
+    put("two/below/memory.stat",
+        "pgfault 3\npgmajfault 4\npgfaults 7\nworkingset_refault_anon 1\nanon 8192\nfile 12288\n"
+        "shmem 4096\nfile_mapped 1\nanon_thp 0\n");
     put("two/below/memory.events", "low 0\nhigh 12\nmax 1\n");
     put("two/below/memory.pressure", "some avg10=0.00 avg60=0.10 avg300=0.00 total=1234\nfull avg10=0.00 total=5\n");
     return 0;
@@ -107,11 +110,25 @@ static void test_the_lowest_limit_is_named(void **state)
     expect_limit("/gone", "");
 }
 
+static void test_memory_is_read_from_both_versions(void **state)
+{
+    struct cgroup_memory_held held;
+    _cleanup_close_ int fd = open(root, O_RDONLY | O_DIRECTORY);
+    (void)state;
+    assert_true(cgroup_memory_held(fd, "/one", &held));
+    assert_true(held.anonymous == 60 && held.cache == 50 && held.shared == 11);
+    assert_true(cgroup_memory_held(fd, "/two/below", &held));
+    assert_true(held.anonymous == 8192 && held.cache == 12288 && held.shared == 4096);
+    assert_false(cgroup_memory_held(fd, "/three", &held));
+    assert_true(held.anonymous == 0 && held.cache == 0 && held.shared == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counters_are_those_of_the_cgroup_and_below),
         cmocka_unit_test(test_the_lowest_limit_is_named),
+        cmocka_unit_test(test_memory_is_read_from_both_versions),
     };
     return cmocka_run_group_tests(tests, make_tree, remove_tree);
 }

@@ -1,0 +1,101 @@
+/* See memory_processes.h. */
+#include "cli/memory_processes.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "resolve/proc/cgroups.h"
+#include "resolve/proc/proc_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX_BYTES 65536
+
+/* The bytes after "\nKEY:" in /proc/PID/status; 0: there is no such line. */
+static uint64_t status_bytes(const char *text, const char *key)
+{
+    const char *line = strstr(text, key);
+    return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+static char *read_cgroup(int proc_fd)
+{
+    _cleanup_buf_ struct buf text = {0};
+    size_t size;
+    if (proc_read(proc_fd, "cgroup", FILE_MAX_BYTES, &text) < 0 || !text.data)
+        return NULL;
+    const char *path = cgroup_choose_path(text.data, text.size, &size);
+    return path ? strndup(path, size) : NULL;
+}
+
+/* False: it is gone, or a kernel thread. */
+static bool read_process(uint32_t pid, struct memory_process *ret)
+{
+    _cleanup_buf_ struct buf status = {0};
+    _cleanup_close_ int fd = proc_open(pid);
+    struct proc_stat stat;
+    if (fd < 0 || proc_read_stat(fd, &stat) < 0 || stat.is_kernel_thread ||
+        proc_read(fd, "status", FILE_MAX_BYTES, &status) < 0 || !status.data)
+        return false;
+    *ret = (struct memory_process){.pid = pid,
+                                   .start_ns = stat.start_boot_ns,
+                                   .anonymous = status_bytes(status.data, "\nRssAnon:"),
+                                   .shared = status_bytes(status.data, "\nRssShmem:"),
+                                   .swapped = status_bytes(status.data, "\nVmSwap:"),
+                                   .cgroup = read_cgroup(fd)};
+    memcpy(ret->command, stat.command, sizeof(ret->command));
+    return true;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+    const struct memory_process *one = a, *other = b;
+    return one->pid < other->pid ? -1 : one->pid > other->pid;
+}
+
+int memory_processes_read(struct memory_process **ret, size_t *ret_count)
+{
+    struct memory_process *list = calloc(MEMORY_PROCESSES_MAX, sizeof(*list));
+    DIR *all = opendir("/proc");
+    size_t count = 0;
+    if (!list || !all) {
+        const int r = list ? -errno : -ENOMEM;
+        free(list);
+        if (all)
+            closedir(all);
+        return r;
+    }
+    for (const struct dirent *d; count < MEMORY_PROCESSES_MAX && (d = readdir(all));) {
+        const int pid = atoi(d->d_name);
+        count += pid > 0 && read_process((uint32_t)pid, &list[count]);
+    }
+    closedir(all);
+    qsort(list, count, sizeof(*list), compare_pids);
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}
+
+void memory_processes_free(struct memory_process *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(list[i].cgroup);
+    free(list);
+}
+
+static int64_t sum_of(const struct memory_process *p)
+{
+    return (int64_t)(p->anonymous + p->shared + p->swapped);
+}
+
+void memory_processes_compare(struct memory_process *list, size_t count, const struct memory_process *before,
+                              size_t before_count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct memory_process *found =
+            before_count ? bsearch(&list[i], before, before_count, sizeof(*before), compare_pids) : NULL;
+        list[i].growth = sum_of(&list[i]) - (found && found->start_ns == list[i].start_ns ? sum_of(found) : 0);
+    }
+}

@@ -1,0 +1,49 @@
+/* What `sonde memory` gathers and prints. Plain data; sizes are in bytes. */
+#pragma once
+
+#include "sources/sampling/cgroup_memory.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MEMORY_PROCESSES_MAX 16384
+#define MEMORY_CGROUPS_MAX   16384
+#define MEMORY_FILES_MAX     65536
+
+#define MEMORY_UNKNOWN       UINT64_MAX
+
+struct memory_process {
+    uint32_t pid;
+    uint64_t start_ns;
+    char command[16];
+    char *cgroup; /* path as in /proc/PID/cgroup; NULL: not known */
+    uint64_t anonymous, shared, swapped;
+    int64_t growth; /* of the three together, in the interval */
+};
+
+struct memory_cgroup {
+    char *path;
+    struct cgroup_memory_held held; /* without the cgroups below */
+};
+
+struct memory_file {
+    char *path;
+    uint64_t device, inode, size, cached;
+    uint64_t dirty; /* not yet written back; MEMORY_UNKNOWN */
+    uint32_t pid;   /* the first process that has it open or mapped; 0: none, the file is in a given folder */
+    uint32_t processes;
+};
+
+struct memory_report {
+    uint64_t interval_ns;
+    uint64_t page_cache; /* of the node, with shared memory and tmpfs */
+    struct memory_process *processes;
+    size_t process_count;
+    struct memory_cgroup *cgroups;
+    size_t cgroup_count;
+    struct memory_file *files;
+    size_t file_count;
+    size_t unmeasured_files; /* found, but not readable or beyond a limit */
+    bool is_by_mincore;      /* the kernel has no cachestat(2) */
+};
