@@ -39,19 +39,30 @@ void grown_places_add(struct grown_places *g, uint64_t time_ns, uint32_t pid, ui
         g->uses[sample->place]++;
 }
 
-unsigned grown_places_most(const struct grown_places *g, uint32_t pid, uint64_t since_ns, struct code_place *ret)
+/* Adds the samples of the process to `tally`. Those `of_own_code` alone have a place; the others count for the whole.
+ */
+static void add_samples(const struct grown_places *g, uint32_t pid, uint64_t since_ns, bool of_own_code,
+                        struct code_tally *tally)
 {
-    struct code_tally tally;
-    code_tally_begin(&tally);
+    code_tally_begin(tally);
     for (size_t i = 0; i < GROWN_SAMPLES; i++) {
         const struct grown_sample *s = &g->samples[i];
         if (s->pid != pid || s->time_ns < since_ns)
             continue;
-        if (s->place < GROWN_PLACES)
-            code_tally_add_many(&tally, &g->places[s->place], s->faults);
+        const struct code_place *place = s->place < GROWN_PLACES ? &g->places[s->place] : NULL;
+        if (place && (!of_own_code || place->function[0]))
+            code_tally_add_many(tally, place, s->faults);
         else
-            tally.samples += s->faults;
+            tally->samples += s->faults;
     }
+}
+
+unsigned grown_places_most(const struct grown_places *g, uint32_t pid, uint64_t since_ns, struct code_place *ret)
+{
+    struct code_tally tally;
+    add_samples(g, pid, since_ns, true, &tally);
+    if (!tally.count)
+        add_samples(g, pid, since_ns, false, &tally);
     const size_t most = code_tally_most(&tally, ret), percent = tally.samples ? 100 * most / tally.samples : 0;
     return most && !percent ? 1 : (unsigned)percent;
 }

@@ -11,7 +11,7 @@
 #define OOM_PROCESSES_MAX 2048 /* of a walk; further ones are left out */
 #define OOM_LEAST_PAGES   2048 /* smaller processes are left out */
 #define OOM_LEAST_GROWTH  256  /* pages in a minute: slower processes do not grow */
-#define OOM_FASTEST_MAX   4
+#define OOM_FASTEST_MAX   8
 
 /* Memory by which a process grows: anonymous, shared and swapped. */
 static inline uint64_t oom_grown_pages(const struct oom_memory *m)

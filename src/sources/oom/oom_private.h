@@ -11,10 +11,11 @@ struct bpf_link;
 struct oom_bpf;
 
 struct oom_watched {
-    uint32_t pid;
-    struct thread_events *events; /* NULL: no process */
+    uint32_t pid;                 /* 0: no process */
+    struct thread_events *events; /* NULL: not sampled until `resume_ns` */
     uint64_t period;              /* page faults of a thread for each sample */
     uint64_t faults, read_ns;     /* of the process, when they were last read */
+    uint64_t resume_ns;
 };
 
 struct oom_source {

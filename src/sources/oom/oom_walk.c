@@ -17,13 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK_NS     250000000ull
-#define WALK_NS      10000000000ull
-#define WALK_SHARE   1000        /* of the time goes to walks, at most */
-#define GROWN_KIB    (16u << 10) /* the node's memory grows by that much: a walk is due at once */
-#define SAMPLES_HZ   16          /* of a process */
-#define FIRST_PERIOD 16
-#define MAX_PERIOD   65536
+#define CHECK_NS      250000000ull
+#define WALK_NS       10000000000ull
+#define WALK_SHARE    1000        /* of the time goes to walks, at most */
+#define GROWN_KIB     (16u << 10) /* the node's memory grows by that much: a walk is due at once */
+#define SAMPLES_HZ    8           /* of a process */
+#define FAULTS_HZ_MAX 20000       /* of a process: the kernel takes some 50 ns to count one */
+#define FIRST_PERIOD  16
+#define MAX_PERIOD    65536
 
 typedef void take_process(void *context, const struct oom_process *p);
 
@@ -147,23 +148,37 @@ static void sample_faults(struct oom_source *s, struct oom_watched *w, uint32_t 
 
 static void start_watching(struct oom_source *s, struct oom_watched *w, uint32_t pid, uint64_t now_ns)
 {
-    *w = (struct oom_watched){.pid = pid, .faults = read_faults(pid), .read_ns = now_ns};
+    *w = (struct oom_watched){.faults = read_faults(pid), .read_ns = now_ns};
     sample_faults(s, w, pid, FIRST_PERIOD);
     w->pid = w->events ? pid : 0;
 }
 
-/* The period follows the rate of page faults, which can be much higher than the growth. */
+/* The period follows the rate of page faults, which can be much higher than the growth. A process with very many is
+ * sampled for a part of the time. */
 static void follow_rate(struct oom_source *s, struct oom_watched *w, uint64_t now_ns)
 {
-    const uint64_t faults = read_faults(w->pid), passed_ms = (now_ns - w->read_ns) / 1000000;
-    if (faults < w->faults || !passed_ms)
+    if (now_ns < w->resume_ns)
         return;
-    uint64_t period = (faults - w->faults) * 1000 / passed_ms / SAMPLES_HZ;
-    period = period < 1 ? 1 : period > MAX_PERIOD ? MAX_PERIOD : period;
+    const uint64_t faults = read_faults(w->pid), passed_ns = now_ns - w->read_ns, before = w->faults;
     w->faults = faults;
     w->read_ns = now_ns;
-    if (period >= 4 * w->period || w->period >= 4 * period)
+    if (!w->events) {
+        sample_faults(s, w, w->pid, w->period);
+        return;
+    }
+    if (faults < before || passed_ns < 1000000)
+        return;
+    const uint64_t rate = (faults - before) * 1000 / (passed_ns / 1000000);
+    uint64_t period = rate / SAMPLES_HZ;
+    period = period < 1 ? 1 : period > MAX_PERIOD ? MAX_PERIOD : period;
+    if (rate >= 2 * FAULTS_HZ_MAX) {
+        w->resume_ns = now_ns + passed_ns * (rate / FAULTS_HZ_MAX - 1);
+        w->period = period;
+        thread_events_free(w->events);
+        w->events = NULL;
+    } else if (period >= 4 * w->period || w->period >= 4 * period) {
         sample_faults(s, w, w->pid, period);
+    }
 }
 
 static void watch_fastest(struct oom_source *s)
@@ -172,14 +187,14 @@ static void watch_fastest(struct oom_source *s)
     const size_t count = oom_growth_fastest(s->growth, pids);
     uint32_t watched[OOM_FASTEST_MAX];
     for (size_t i = 0; i < OOM_FASTEST_MAX; i++) {
-        if (s->watched[i].events && !has_pid(pids, count, s->watched[i].pid))
+        if (s->watched[i].pid && !has_pid(pids, count, s->watched[i].pid))
             stop_watching(&s->watched[i]);
         watched[i] = s->watched[i].pid;
     }
     for (size_t i = 0, free_place = 0; i < count; i++) {
         if (has_pid(watched, OOM_FASTEST_MAX, pids[i]))
             continue;
-        while (s->watched[free_place].events)
+        while (s->watched[free_place].pid)
             free_place++;
         start_watching(s, &s->watched[free_place], pids[i], s->growth->now_ns);
     }
@@ -205,7 +220,7 @@ void oom_follow_growth(struct oom_source *s, uint64_t now_ns)
         return;
     s->checked_ns = now_ns;
     for (size_t i = 0; i < array_size(s->watched); i++)
-        if (s->watched[i].events)
+        if (s->watched[i].pid)
             follow_rate(s, &s->watched[i], now_ns);
     const uint64_t kib = read_anonymous_kib();
     s->anonymous_kib = kib < s->anonymous_kib ? kib : s->anonymous_kib;

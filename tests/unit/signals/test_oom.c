@@ -200,10 +200,10 @@ static void test_the_fastest_ones_are_kept(void **state)
     (void)state;
     oom_growth_begin(&growth, 10 * SECOND_NS);
     oom_growth_begin(&growth, 20 * SECOND_NS);
-    for (uint32_t pid = 1; pid <= 6; pid++)
+    for (uint32_t pid = 1; pid <= OOM_FASTEST_MAX + 2; pid++)
         add_process(pid, 10000 + 1000 * pid);
     assert_false(is_fastest(1) || is_fastest(2));
-    for (uint32_t pid = 3; pid <= 6; pid++)
+    for (uint32_t pid = 3; pid <= OOM_FASTEST_MAX + 2; pid++)
         assert_true(is_fastest(pid));
 }
 
@@ -259,6 +259,18 @@ static void test_the_function_with_most_page_faults_of_a_process_is_found(void *
     assert_int_equal(grown_places_most(&places, 3, 10 * SECOND_NS, &most), 0);
 }
 
+static void test_own_code_comes_before_that_of_the_runtime(void **state)
+{
+    struct code_place most;
+    (void)state;
+    add_faults(20, 1, 60, "", 0);
+    assert_int_equal(grown_places_most(&places, 1, 0, &most), 100);
+    assert_string_equal(most.runs, "memset");
+    add_faults(20, 1, 20, "load()", 31);
+    assert_int_equal(grown_places_most(&places, 1, 0, &most), 25);
+    assert_string_equal(most.function, "load()");
+}
+
 static void test_places_have_a_bound_and_are_used_again(void **state)
 {
     struct code_place most;
@@ -285,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup(test_the_fastest_ones_are_kept, clear_growth),
         cmocka_unit_test_setup(test_what_is_given_back_and_what_is_long_ago_is_no_growth, clear_growth),
         cmocka_unit_test_setup(test_the_function_with_most_page_faults_of_a_process_is_found, clear_places),
+        cmocka_unit_test_setup(test_own_code_comes_before_that_of_the_runtime, clear_places),
         cmocka_unit_test_setup(test_places_have_a_bound_and_are_used_again, clear_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
