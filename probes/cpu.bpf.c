@@ -28,14 +28,14 @@ const volatile __u64 event_period = 1;
 const volatile bool counts_seen = false;
 volatile __u32 enabled = 0; /* from start to stop: tracepoints and probes run as soon as they are attached */
 
+#define PERF_TYPE_SOFTWARE        1
+#define PERF_COUNT_SW_PAGE_FAULTS 2
+#define PAGE_FAULT_MIN_NS         50000000 /* between two samples */
+
 /* The program also runs at page faults of processes whose memory grows (signal "oom"): a second program with the walk
  * of stacks would double what the kernel has to verify. */
 const volatile bool page_faults = false;
 volatile __u64 page_fault_ns = 0; /* of the last sample */
-#define PAGE_FAULT_MIN_NS         20000000
-
-#define PERF_TYPE_SOFTWARE        1
-#define PERF_COUNT_SW_PAGE_FAULTS 2
 
 /* When the reader was last woken for a stack copy. */
 volatile __u64 called_ns = 0;

@@ -117,7 +117,6 @@ static __always_inline void fill_record(struct oom_kill *r, struct task_struct *
     r->cgroup_id = cgroup_id(cgroup_of(victim));
     r->by_pid = by >> 32;
     r->by_tid = by;
-    r->score_adjustment = BPF_CORE_READ(victim, signal, oom_score_adj);
     read_memory(BPF_CORE_READ(victim, mm), &r->memory);
     BPF_CORE_READ_STR_INTO(&r->comm, victim, group_leader, comm);
     bpf_get_current_comm(r->by_comm, sizeof(r->by_comm));

@@ -25,8 +25,8 @@ struct oom_kill {
     __u64 limit_pages;
     struct oom_memory memory; /* of the victim */
     __u32 by_pid, by_tid;     /* the thread that asked for memory */
-    __s32 score_adjustment;   /* oom_score_adj of the victim */
     __u32 is_group;           /* memory.oom.group: all processes of the cgroup are killed */
+    __u32 reserved;
     char comm[16], by_comm[16];
 };
 _Static_assert(sizeof(struct oom_kill) == 128, "record format");

@@ -176,7 +176,6 @@ struct task_struct {
     struct css_set *cgroups;
     const struct cred *real_cred;
     struct task_struct *real_parent;
-    struct signal_struct *signal;
     struct list_head children, sibling;
     void *vfork_done; /* until a vforked child executes a program or exits */
     __u64 start_time;
@@ -191,7 +190,7 @@ struct task_struct {
     __u64 sas_ss_size;
     unsigned int in_iowait : 1;
     unsigned int in_memstall : 1; /* CONFIG_PSI */
-    int on_cpu;                   /* CONFIG_SMP */
+    int on_cpu; /* CONFIG_SMP */
     unsigned long nvcsw, nivcsw;
     char comm[16];
 };
@@ -254,10 +253,6 @@ struct mem_cgroup {
     struct cgroup_subsys_state css;
     struct page_counter memory;
     bool oom_group;
-};
-
-struct signal_struct {
-    short oom_score_adj;
 };
 
 struct perf_event_attr {

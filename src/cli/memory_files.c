@@ -144,13 +144,18 @@ static void add_file(struct memory_files *f, const char *name, const char *path,
         note_process(&f->list[*slot - 1], pid);
         return;
     }
-    _cleanup_close_ int fd = slot ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    if (!slot) {
+        f->unmeasured++;
+        return;
+    }
+    _cleanup_close_ int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct memory_file file = {
         .path = strdup(path), .device = status.st_dev, .inode = status.st_ino, .size = (uint64_t)status.st_size};
-    if (fd < 0 || !file.path || measure_file(f, fd, &file) < 0) {
-        f->unmeasured++;
-        free(file.path);
+    if (!file.path)
         return;
+    if (fd < 0 || measure_file(f, fd, &file) < 0) {
+        file.cached = 0;
+        f->unmeasured++; /* it stays in the table, so that the next process with it does not try again */
     }
     note_process(&file, pid);
     f->list[f->count++] = file;

@@ -44,6 +44,6 @@ struct memory_report {
     size_t cgroup_count;
     struct memory_file *files;
     size_t file_count;
-    size_t unmeasured_files; /* found, but not readable or beyond a limit */
+    size_t unmeasured_files; /* found, but not readable or beyond a limit: they have no `cached` */
     bool is_by_mincore;      /* the kernel has no cachestat(2) */
 };

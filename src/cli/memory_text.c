@@ -147,7 +147,7 @@ void memory_text_put(struct memory_report *r, size_t rows, struct buf *out)
     put_cgroups(r, rows, out);
     put_processes(r, rows, out);
     put_files(r, rows, out);
-    buf_printf(out, "%zu files have %s of the page cache, which with shared memory has %s", r->file_count,
+    buf_printf(out, "%zu files were found, with %s of the page cache, which with shared memory has %s", r->file_count,
                units_format_size(cached_of_files(r), found, sizeof(found)),
                units_format_size(r->page_cache, whole, sizeof(whole)));
     if (r->unmeasured_files)
@@ -216,6 +216,6 @@ void memory_text_put_json(struct memory_report *r, size_t rows, struct buf *out)
     put_json_processes(r, rows, out);
     buf_puts(out, "],\"files\":[");
     put_json_files(r, rows, out);
-    buf_printf(out, "],\"files_measured\":%zu,\"files_not_measured\":%zu,\"method\":\"%s\"}\n", r->file_count,
+    buf_printf(out, "],\"files_found\":%zu,\"files_not_measured\":%zu,\"method\":\"%s\"}\n", r->file_count,
                r->unmeasured_files, r->is_by_mincore ? "mincore" : "cachestat");
 }
