@@ -8,10 +8,10 @@
 #include "probes/common/vmlinux.h"
 
 #include "probes/common/run_timer.bpf.h"
-#include "probes/request/client_calls.bpf.h"
 #include "probes/request/request_arrivals.bpf.h"
 #include "probes/request/request_receive.bpf.h"
 #include "probes/request/request_recorder.bpf.h"
+#include "probes/request/service_calls.bpf.h"
 #include "probes/request/tls_calls.bpf.h"
 
 #define MSG_PEEK      2
@@ -33,6 +33,8 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
     struct request_connection *c = connection_of(sk);
     __u64 arrival_ns = asleep ? 0 : arrival_of_read(sk, bytes),
           now = record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
+    if (!c)
+        service_call_received(sk, bytes, now);
     if (bytes == 0)
         return 0;
     if (sk->sk_type != SOCK_STREAM)
@@ -91,6 +93,8 @@ static __always_inline int inet_received(struct socket *socket, int flags, int b
         return 0;
     struct request_connection *c = connection_of(sk);
     __u64 now = record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
+    if (!c)
+        service_call_received(sk, bytes, now);
     if (bytes == 0)
         return 0;
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
@@ -156,10 +160,13 @@ static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes, 
 {
     *ret_now = 0;
     struct sock *sk = file_socket(task_file((struct task_struct *)bpf_get_current_task(), fd));
-    if (sk && bytes > 0)
-        *ret_now = kind == RECORDER_SEND
-                       ? record_send(sk, bytes, connection_of(sk))
-                       : record_socket(sk, RECORDER_RECEIVE, bytes, connection_of(sk), RECORDER_NO_SYSCALL);
+    if (sk && bytes > 0) {
+        struct request_connection *c = connection_of(sk);
+        *ret_now = kind == RECORDER_SEND ? record_send(sk, bytes, c)
+                                         : record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
+        if (kind == RECORDER_RECEIVE && !c)
+            service_call_received(sk, bytes, *ret_now);
+    }
     return sk && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM ? sk : NULL;
 }
 

@@ -407,16 +407,24 @@ typedef struct {
 struct sock_common {
     unsigned short skc_family;
     volatile unsigned char skc_state;
-    __be32 skc_daddr;
+    __be32 skc_daddr, skc_rcv_saddr; /* remote and local */
     __be16 skc_dport;
     unsigned short skc_num; /* local port */
     possible_net_t skc_net;
-    struct in6_addr skc_v6_daddr;
+    struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
     atomic64_t skc_cookie;
 };
 
 struct sock_cgroup_data {
     struct cgroup *cgroup; /* before 5.15 with flags in the lowest bits, under another name */
+};
+
+struct upid {
+    int nr;
+};
+
+struct pid {
+    struct upid numbers[1]; /* as the first PID namespace has it */
 };
 
 struct sock {
@@ -428,6 +436,7 @@ struct sock {
     atomic_t sk_drops;
     __u32 sk_ack_backlog, sk_max_ack_backlog;
     struct sock_cgroup_data sk_cgrp_data;
+    struct pid *sk_peer_pid; /* of a Unix socket */
 };
 
 struct sk_buff {

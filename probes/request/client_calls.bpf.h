@@ -36,6 +36,7 @@ struct client_text {
     __u64 socket;
     __u32 size;  /* bytes at `at` */
     __u32 total; /* bytes of the text, of which those may be the first part */
+    bool is_tls; /* it is sent as ciphertext */
 };
 
 struct {
@@ -203,9 +204,11 @@ static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
     t->at = (__u64)syscall_buffer(&call, &t->size);
     t->size = bytes < t->size ? bytes : t->size;
     t->total = bytes;
+    t->is_tls = false;
     if (!reads_tls || !tls_is_process(id >> 32) || !(tls_object_of_send(t->at, t->size) & TLS_OBJECT_NESTED))
         return;
     const struct tls_call *written = tls_call_of_syscall(id);
+    t->is_tls = true;
     t->at = written ? written->text : 0;
     t->size = t->total = written ? at_most(written->size, 0x7fffffff) : 0;
 }
@@ -241,9 +244,4 @@ static __always_inline int client_call_sent(struct sock *sk, __s32 bytes, bool i
     if (!has_recorder || asleep || is_served || bytes <= 0 || !is_server(pid) || is_accepted(sk))
         return RECORDER_NO_SYSCALL;
     return client_call_of(socket_name(sk), bytes);
-}
-
-static __always_inline __u64 record_send(struct sock *sk, __s32 bytes, bool is_served)
-{
-    return record_socket(sk, RECORDER_SEND, bytes, is_served, client_call_sent(sk, bytes, is_served));
 }

@@ -8,6 +8,8 @@
 #include "probes/request/request_http.bpf.h"
 #include "probes/request/request_recorder.bpf.h"
 
+#define READS_PER_NOTE 64 /* on connections that are older than the agent, how often their address is noted */
+
 /* Set before loading. */
 const volatile bool counts_opaque = true;
 
@@ -140,9 +142,12 @@ static __always_inline void opaque_received(struct sock *sk, __u64 head, __u32 k
     volatile struct request_opaque *o = &opaque_traffic[table_index(place, REQUEST_OPAQUE_MAX - 1)];
     __sync_fetch_and_add(&o->received, bytes);
     __sync_fetch_and_add(&o->reads, 1);
+    const bool is_first = is_first_read(sk, bytes);
+    if (is_first || o->reads % READS_PER_NOTE == 0)
+        service_address_note(number_of(sk));
     if (is_tls_record(head, known))
         __sync_fetch_and_add(&o->tls_reads, 1);
-    if (is_first_read(sk, bytes))
+    if (is_first)
         __sync_fetch_and_add(&o->connections, 1);
     o->pid = pid;
 }

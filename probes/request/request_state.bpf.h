@@ -13,6 +13,7 @@
 #include "probes/common/cgroup.bpf.h"
 #include "probes/common/task.bpf.h"
 #include "probes/request/request_table.bpf.h"
+#include "probes/request/service_addresses.bpf.h"
 
 #define FILTER_MAX     64
 #define PARENTS_MAX    16
@@ -351,7 +352,11 @@ static __always_inline struct request_connection *connection_make(struct sock *s
 {
     __u64 name = has_socket_cookies ? bpf_get_socket_cookie(sk) : socket_name(sk);
     __u32 number = connection_enter(number_of(sk), name, pid_tgid);
-    return number ? connection_find(number) : NULL;
+    if (!number)
+        return NULL;
+    if (is_accepted(sk))
+        service_address_note(number_of(sk));
+    return connection_find(number);
 }
 
 /* The socket has no connection any more. */

@@ -6,6 +6,7 @@
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
+#include "aggregate/service_calls.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
 #include "base/buf.h"
@@ -75,6 +76,12 @@ static void take_opaque(void *context, const struct opaque_traffic *traffic)
 {
     struct agent *a = context;
     opaque_ports_add(a->opaque_ports, traffic);
+}
+
+static void take_calls(void *context, const struct service_call_traffic *traffic)
+{
+    struct agent *a = context;
+    service_calls_add(a->calls, traffic);
 }
 
 /* ---- once a second ---- */
@@ -319,6 +326,7 @@ static int attach(const struct config *config, const struct memory_plan *memory,
         .request = take_request,
         .event = take_event,
         .opaque = take_opaque,
+        .calls = take_calls,
     };
     int r = pipeline_new(&options, &sink, report, ret);
     struct sampling_pods sampling_pods = {0};
@@ -401,7 +409,9 @@ int agent_new(const struct config *config, struct agent **ret)
     r = requests_new(a->memory.bytes[MEMORY_REQUESTS], &a->requests);
     if (r < 0)
         return r;
-    r = node_events_new(&a->events) ?: opaque_ports_new(&a->opaque_ports) ?: cpu_users_new(&a->cpu_users);
+    r = node_events_new(&a->events) ?: opaque_ports_new(&a->opaque_ports) ?: service_calls_new(&a->calls);
+    if (r == 0)
+        r = cpu_users_new(&a->cpu_users);
     if (r < 0)
         return r;
     r = attach(config, &a->memory, a, &a->report, &a->pipeline);
@@ -439,6 +449,7 @@ void agent_free(struct agent *a)
     requests_free(a->requests);
     node_events_free(a->events);
     opaque_ports_free(a->opaque_ports);
+    service_calls_free(a->calls);
     cpu_users_free(a->cpu_users);
     windows_free(a->windows);
     wait_seconds_free(a->wait_seconds);

@@ -67,6 +67,7 @@ int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct p
 int agent_requests(void *agent, uint64_t seconds, size_t max, enum request_choice which, struct request ***ret,
                    size_t *ret_count);
 int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size_t *ret_count);
+int agent_calls(void *agent, uint64_t seconds, struct service_call **ret, size_t *ret_count);
 int agent_events(void *agent, uint64_t seconds, size_t max, struct buf *out);
 void agent_coverage(void *agent, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);
 int agent_metrics(void *agent, struct metric_set *set);

@@ -130,6 +130,16 @@ static void cover_events(struct agent *a, uint64_t since_ns, uint64_t now_ns, st
     ret->observed_ns = now_ns - add_start(ret, from_ns, a->start_ns, now_ns);
 }
 
+/* As requests; what is called is read for the flight recorder. */
+static void cover_calls(struct agent *a, uint64_t since_ns, uint64_t now_ns, struct coverage *ret)
+{
+    if (config_bool(&a->config, "recorder.enabled"))
+        cover_requests(a, since_ns, now_ns, ret);
+    else
+        coverage_add_gap(ret, COVERAGE_DISABLED, ret->asked_ns,
+                         "Calls of other services are not observed: recorder.enabled is false.");
+}
+
 void agent_coverage(void *agent, enum coverage_subject subject, uint64_t seconds, struct coverage *ret)
 {
     struct agent *a = agent;
@@ -138,6 +148,8 @@ void agent_coverage(void *agent, enum coverage_subject subject, uint64_t seconds
     *ret = (struct coverage){.asked_ns = asked_ns};
     if (subject == COVERAGE_EVENTS)
         cover_events(a, since_ns, now_ns, ret);
+    else if (subject == COVERAGE_CALLS)
+        cover_calls(a, since_ns, now_ns, ret);
     else
         cover_requests(a, since_ns, now_ns, ret);
 }

@@ -35,6 +35,7 @@ struct agent {
     struct requests *requests;
     struct node_events *events;
     struct opaque_ports *opaque_ports;
+    struct service_calls *calls;
     struct cpu_users *cpu_users;
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct metrics_export *metrics_export; /* likewise */

@@ -4,6 +4,7 @@
 #include "aggregate/node_events.h"
 #include "aggregate/opaque_ports.h"
 #include "aggregate/requests.h"
+#include "aggregate/service_calls.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
 #include "base/buf.h"
@@ -95,6 +96,13 @@ int agent_routes(void *agent, uint64_t seconds, struct request_route **ret, size
     for (size_t i = 0; r == 0 && i < *ret_count; i++)
         set_route_cause(a, since_ns, &(*ret)[i]);
     return r;
+}
+
+int agent_calls(void *agent, uint64_t seconds, struct service_call **ret, size_t *ret_count)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    return service_calls_list(a->calls, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, ret, ret_count);
 }
 
 static struct budget copy_budget(struct agent *a)
@@ -287,6 +295,7 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
         span_export_metrics(a->span_export, set);
     requests_metrics(a->requests, set);
     opaque_ports_metrics(a->opaque_ports, set);
+    service_calls_metrics(a->calls, set);
     return metric_set_error(set);
 }
 

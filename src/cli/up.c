@@ -113,6 +113,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         .hotspots = agent_hotspots,
         .requests = agent_requests,
         .routes = agent_routes,
+        .calls = agent_calls,
         .events = agent_events,
         .coverage = agent_coverage,
         .metrics = agent_metrics,

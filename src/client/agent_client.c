@@ -105,6 +105,16 @@ int agent_client_routes(const char *address, uint64_t seconds, struct coverage *
     return r < 0 ? r : agent_reply_routes(&body, ret_coverage, ret, ret_count);
 }
 
+int agent_client_calls(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct service_call **ret,
+                       size_t *ret_count)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "/api/v1/calls?seconds=%llu", (unsigned long long)seconds);
+    _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
+    int r = http_get(address, path, &body);
+    return r < 0 ? r : agent_reply_calls(&body, ret_coverage, ret, ret_count);
+}
+
 int agent_client_events(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct agent_event **ret,
                         size_t *ret_count)
 {

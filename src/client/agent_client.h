@@ -13,6 +13,7 @@
 #include "model/coverage.h"
 #include "model/request.h"
 #include "model/request_route.h"
+#include "model/service_call.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,10 @@ int agent_client_requests(const char *address, uint64_t seconds, size_t max, enu
 /* Fetches the routes with requests in the last `seconds`. The caller frees the array. */
 int agent_client_routes(const char *address, uint64_t seconds, struct coverage *ret_coverage,
                         struct request_route **ret, size_t *ret_count);
+
+/* Fetches the calls between services in the last `seconds`. The caller frees the array. */
+int agent_client_calls(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct service_call **ret,
+                       size_t *ret_count);
 
 /* Fetches the events of the node in the last `seconds`, newest first. The caller frees the array. */
 int agent_client_events(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct agent_event **ret,

@@ -384,6 +384,41 @@ int agent_reply_routes(const struct buf *body, struct coverage *ret_coverage, st
     return decode_list(body, "routes", sizeof(**ret), decode_route, ret_coverage, ret, ret_count);
 }
 
+static bool decode_call(const json_t *object, void *ret_call)
+{
+    struct service_call *ret = ret_call;
+    size_t i;
+    json_t *kind;
+    *ret = (struct service_call){
+        .calls_per_second = json_number_value(json_object_get(object, "calls_per_second")),
+        .calls = json_number(object, "calls"),
+        .failed = json_number(object, "failed"),
+        .wait_ns = json_number(object, "wait_ns"),
+        .p50_ns = json_number(object, "p50_ns"),
+        .p99_ns = json_number(object, "p99_ns"),
+    };
+    copy_text(ret->client, sizeof(ret->client), object, "client");
+    copy_text(ret->server, sizeof(ret->server), object, "server");
+    copy_text(ret->address, sizeof(ret->address), object, "address");
+    copy_text(ret->protocol, sizeof(ret->protocol), object, "protocol");
+    json_array_foreach(json_object_get(object, "kinds"), i, kind)
+    {
+        if (ret->kind_count == SERVICE_CALL_KINDS_MAX)
+            break;
+        struct service_call_kind *to = &ret->kinds[ret->kind_count++];
+        to->calls = json_number(kind, "calls");
+        to->wait_ns = json_number(kind, "wait_ns");
+        copy_text(to->name, sizeof(to->name), kind, "kind");
+    }
+    return true;
+}
+
+int agent_reply_calls(const struct buf *body, struct coverage *ret_coverage, struct service_call **ret,
+                      size_t *ret_count)
+{
+    return decode_list(body, "calls", sizeof(**ret), decode_call, ret_coverage, ret, ret_count);
+}
+
 /* Attributes that do not fit are left out. */
 static bool decode_event(const json_t *object, void *ret_event)
 {

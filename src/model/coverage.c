@@ -37,7 +37,8 @@ void coverage_add_gap(struct coverage *c, enum coverage_reason reason, uint64_t 
 
 void coverage_put_nothing(const struct coverage *c, enum coverage_subject subject, struct buf *out)
 {
-    static const char *const names[] = {"HTTP request", "abnormal request", "HTTP request", "event", "I/O operation"};
+    static const char *const names[] = {"HTTP request", "abnormal request", "HTTP request", "outgoing call",
+                                        "event",        "I/O operation"};
     const char *what = names[subject];
     char asked[32], observed[32];
     units_format_duration(c->asked_ns, asked, sizeof(asked));

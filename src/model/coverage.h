@@ -20,7 +20,14 @@ enum coverage_reason {
 };
 
 /* What an answer is about. */
-enum coverage_subject { COVERAGE_REQUESTS, COVERAGE_ABNORMAL, COVERAGE_ROUTES, COVERAGE_EVENTS, COVERAGE_IO };
+enum coverage_subject {
+    COVERAGE_REQUESTS,
+    COVERAGE_ABNORMAL,
+    COVERAGE_ROUTES,
+    COVERAGE_CALLS,
+    COVERAGE_EVENTS,
+    COVERAGE_IO
+};
 
 #define COVERAGE_GAPS_MAX  8
 #define COVERAGE_PORTS_MAX 10

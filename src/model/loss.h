@@ -29,6 +29,7 @@
       "requests counted without their latency breakdown, to keep within limits")                                       \
     X(STREAM_UNREAD, "stream_unread",                                                                                  \
       "sends of event streams that were not read to their end: too few tokens are counted")                            \
+    X(CALL_UNCOUNTED, "call_uncounted", "calls of other services that found a kernel table full")                      \
     X(DECODE, "decode", "malformed event records")
 
 enum loss_reason {

@@ -120,6 +120,12 @@ static void emit_opaque(void *pipeline, const struct opaque_traffic *traffic)
     p->sink.opaque(p->sink.context, traffic);
 }
 
+static void emit_calls(void *pipeline, const struct service_call_traffic *traffic)
+{
+    struct pipeline *p = pipeline;
+    p->sink.calls(p->sink.context, traffic);
+}
+
 static void note_stack(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns)
 {
     struct pipeline *p = pipeline;
@@ -292,6 +298,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .emit_request = p->sink.request ? emit_request : NULL,
         .emit_event = emit_event,
         .emit_opaque = p->sink.opaque ? emit_opaque : NULL,
+        .emit_calls = p->sink.calls ? emit_calls : NULL,
         .note_stack = note_stack,
         .note_process_event = note_process_event,
         .note_sample_event = note_sample_event,

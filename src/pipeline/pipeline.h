@@ -11,6 +11,7 @@
 #include "model/opaque_port.h"
 #include "model/request.h"
 #include "model/sample.h"
+#include "model/service_call.h"
 #include "model/task_filter.h"
 #include "sources/sampling/sampling_rule_table.h"
 #include "sources/source.h"
@@ -32,7 +33,8 @@ struct pipeline_sink {
     int (*sample)(void *context, const struct sample *sample);   /* borrows; returns like profile_add; NULL: none */
     int (*request)(void *context, struct request *request);      /* takes ownership; NULL: none */
     int (*event)(void *context, const struct node_event *event); /* borrows; -errno: not kept; NULL: none */
-    void (*opaque)(void *context, const struct opaque_traffic *traffic); /* borrows; NULL: none */
+    void (*opaque)(void *context, const struct opaque_traffic *traffic);      /* borrows; NULL: none */
+    void (*calls)(void *context, const struct service_call_traffic *traffic); /* likewise */
 };
 
 struct pipeline_options {

@@ -14,6 +14,7 @@
 #include "model/profile.h"
 #include "model/request.h"
 #include "model/request_route.h"
+#include "model/service_call.h"
 #include "serve/local_socket.h"
 
 #include <stdbool.h>
@@ -38,6 +39,8 @@ struct page_data {
                     size_t *ret_count);
     /* The routes with requests in the last `seconds`, most time lost first. The caller frees the array. */
     int (*routes)(void *context, uint64_t seconds, struct request_route **ret, size_t *ret_count);
+    /* The calls between services in the last `seconds`, those waited for longest first. The caller frees the array. */
+    int (*calls)(void *context, uint64_t seconds, struct service_call **ret, size_t *ret_count);
     /* The events of the last `seconds`, newest first, at most `max`: objects of export/node_event_json.h, separated by
      * commas. */
     int (*events)(void *context, uint64_t seconds, size_t max, struct buf *out);

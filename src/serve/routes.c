@@ -13,6 +13,7 @@
 #include "export/openmetrics.h"
 #include "export/request_routes_json.h"
 #include "export/requests_json.h"
+#include "export/service_calls_json.h"
 #include "serve/http.h"
 #include "serve/metrics_answer.h"
 #include "serve/query.h"
@@ -157,7 +158,7 @@ static enum MHD_Result answer_page(struct call *call)
     if (r->without_ui)
         return http_reply_text(
             call->connection, MHD_HTTP_NOT_FOUND,
-            "This agent serves no page (`sonde up` does). It serves /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests, /api/v1/routes, /api/v1/events and /api/v1/status.");
+            "This agent serves no page (`sonde up` does). It serves /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests, /api/v1/routes, /api/v1/calls, /api/v1/events and /api/v1/status.");
     bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
     const char *known = http_header(call->connection, "If-None-Match");
     struct http_reply reply = {
@@ -259,6 +260,23 @@ static enum MHD_Result answer_routes(struct call *call)
     }
     if (r < 0)
         return reply_failed(call, "no routes", r);
+    return reply_json(call, &body);
+}
+
+static enum MHD_Result answer_calls(struct call *call)
+{
+    const struct page_data *data = call->routes->data;
+    _cleanup_buf_ struct buf body = {.max_bytes = HTTP_BODY_MAX_BYTES};
+    _cleanup_free_ struct service_call *list = NULL;
+    size_t count = 0;
+    int r = data->calls(data->context, call->query.seconds, &list, &count);
+    if (r == 0) {
+        put_coverage(call, COVERAGE_CALLS, "calls", &body);
+        service_calls_json_write(list, count, &body);
+        r = buf_puts(&body, "}\n");
+    }
+    if (r < 0)
+        return reply_failed(call, "no calls", r);
     return reply_json(call, &body);
 }
 
@@ -487,6 +505,7 @@ static const struct route routes[] = {
     {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_WHICH), 0, true,
      answer_requests},
     {"/api/v1/routes", QUERY_BIT(QUERY_SECONDS), 0, true, answer_routes},
+    {"/api/v1/calls", QUERY_BIT(QUERY_SECONDS), 0, true, answer_calls},
     {"/api/v1/events", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, true, answer_events},
     {"/api/v1/status", 0, 0, false, answer_status},
     {"/metrics", 0, 0, false, answer_metrics},

@@ -16,6 +16,7 @@
 #include "model/opaque_port.h"
 #include "model/request.h"
 #include "model/sample.h"
+#include "model/service_call.h"
 #include "model/setting.h"
 #include "model/task_filter.h"
 #include "sources/events/record_type.h"
@@ -52,12 +53,14 @@ struct signal_services {
     struct span_seed span_seed; /* zeros: requests are not exported as spans */
 
     void *pipeline; /* the context of: */
-    /* Delivers a finished sample, request, node event or traffic that cannot be read. emit_request takes ownership,
-     * the others borrow. emit_request and emit_opaque are NULL where their data is not wanted. */
+    /* Delivers a finished sample, request, node event, traffic that cannot be read or calls of services. emit_request
+     * takes ownership, the others borrow. emit_request, emit_opaque and emit_calls are NULL where their data is not
+     * wanted. */
     void (*emit_sample)(void *pipeline, const struct sample *sample);
     void (*emit_request)(void *pipeline, struct request *request);
     void (*emit_event)(void *pipeline, const struct node_event *event);
     void (*emit_opaque)(void *pipeline, const struct opaque_traffic *traffic);
+    void (*emit_calls)(void *pipeline, const struct service_call_traffic *traffic);
     /* A stack of this process was recorded at `time_ns`: what the kernel lacks to unwind its next stacks is published.
      * Cheap if nothing is lacking. */
     void (*note_stack)(void *pipeline, uint32_t pid, uint64_t cgroup_id, uint64_t time_ns);

@@ -455,6 +455,7 @@ int main(int argc, char **argv)
                                    .hotspots = fake_hotspots,
                                    .requests = fake_requests,
                                    .routes = fake_routes,
+                                   .calls = fake_calls,
                                    .events = fake_events,
                                    .coverage = fake_coverage,
                                    .metrics = fake_metrics,

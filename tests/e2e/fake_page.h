@@ -22,5 +22,6 @@ struct fake {
 int fake_requests(void *context, uint64_t seconds, size_t max, enum request_choice which, struct request ***ret,
                   size_t *ret_count);
 int fake_routes(void *context, uint64_t seconds, struct request_route **ret, size_t *ret_count);
+int fake_calls(void *context, uint64_t seconds, struct service_call **ret, size_t *ret_count);
 /* The whole of the interval in mode "normal", a part in "large", nothing in "empty". */
 void fake_coverage(void *context, enum coverage_subject subject, uint64_t seconds, struct coverage *ret);

@@ -242,6 +242,61 @@ int fake_routes(void *context, uint64_t seconds, struct request_route **ret, siz
     return 0;
 }
 
+static const struct service_call synthetic_calls[] = {
+    {.client = "shop :8100",
+     .server = "postgres :5432",
+     .address = "127.0.0.1:5432",
+     .protocol = "PostgreSQL",
+     .calls_per_second = 2,
+     .calls = 120,
+     .failed = 3,
+     .wait_ns = 9120 * MS,
+     .p50_ns = 2 * MS,
+     .p99_ns = 180 * MS,
+     .kinds = {{"SELECT", 60, 9000 * MS}, {"BEGIN", 60, 120 * MS}},
+     .kind_count = 2},
+    {.client = "shop :8100",
+     .server = "",
+     .address = "10.0.0.7:6379",
+     .protocol = "Redis",
+     .calls_per_second = 0.5,
+     .calls = 30,
+     .wait_ns = 30 * MS,
+     .p50_ns = 1 * MS,
+     .p99_ns = 1 * MS,
+     .kinds = {{"GET", 30, 30 * MS}},
+     .kind_count = 1},
+    {.client = "nginx.service :80",
+     .server = "",
+     .address = "",
+     .protocol = "HTTP",
+     .calls_per_second = 0.25,
+     .calls = 15,
+     .wait_ns = 15 * MS,
+     .p50_ns = 1 * MS,
+     .p99_ns = 1 * MS},
+};
+
+int fake_calls(void *context, uint64_t seconds, struct service_call **ret, size_t *ret_count)
+{
+    const struct fake *fake = context;
+    const bool hostile = strcmp(fake->mode, "hostile") == 0;
+    const size_t count = sizeof(synthetic_calls) / sizeof(synthetic_calls[0]);
+    (void)seconds;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    *ret = calloc(count, sizeof(**ret));
+    if (!*ret)
+        return -ENOMEM;
+    memcpy(*ret, synthetic_calls, sizeof(synthetic_calls));
+    *ret_count = strcmp(fake->mode, "normal") == 0 || hostile ? count : 0;
+    for (size_t i = 0; hostile && i < count; i++) {
+        snprintf((*ret)[i].client, sizeof((*ret)[i].client), "</td><img src=x onerror=\"document.title='owned'\">\xff");
+        snprintf((*ret)[i].server, sizeof((*ret)[i].server), "\033[2J<script>document.title='owned'</script>");
+    }
+    return 0;
+}
+
 void fake_coverage(void *context, enum coverage_subject subject, uint64_t seconds, struct coverage *ret)
 {
     const struct fake *fake = context;

@@ -455,7 +455,7 @@ def test_connections_are_kept_alive(server):
 def test_failing_agent_is_an_error_with_a_reason():
     s = Server("failing")
     try:
-        for target in ("/api/v1/profile", "/api/v1/profile?from=1&to=2", "/api/v1/heatmap", "/api/v1/hotspots", "/api/v1/compare?from=1&to=2&baseline_from=1&baseline_to=2", "/api/v1/requests", "/api/v1/routes", "/api/v1/status", "/metrics"):
+        for target in ("/api/v1/profile", "/api/v1/profile?from=1&to=2", "/api/v1/heatmap", "/api/v1/hotspots", "/api/v1/compare?from=1&to=2&baseline_from=1&baseline_to=2", "/api/v1/requests", "/api/v1/routes", "/api/v1/calls", "/api/v1/status", "/metrics"):
             status, _, body = s.ask(target)
             assert status == 500 and b"Input/output error" in body
         assert s.ask("/")[0] == 200

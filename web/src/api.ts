@@ -4,6 +4,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { decodeHeatmap, heatmapPath, timeQuery, type Heatmap } from './heat';
 import { decodeProfile, type Profile, type Scope, type Time } from './profile';
+import { decodeCalls, type Call } from './calls';
 import { covered, type Covered } from './coverage';
 import { decodeEvents, EVENTS_SECONDS, type NodeEvent } from './events';
 import { decodeRequests, type Request } from './requests';
@@ -24,6 +25,7 @@ export interface Live {
     profile: Part<Profile>;
     requests: Part<Covered<Request>>;
     routes: Part<Covered<Route>>;
+    calls: Part<Covered<Call>>;
     heatmap: Part<Heatmap>;
     events: Part<Covered<NodeEvent>>;
     status: Part<Status>;
@@ -80,6 +82,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
     const [profile, setProfile] = useState<Part<Profile>>({ value: null, error: '' });
     const [requests, setRequests] = useState<Part<Covered<Request>>>({ value: null, error: '' });
     const [routes, setRoutes] = useState<Part<Covered<Route>>>({ value: null, error: '' });
+    const [calls, setCalls] = useState<Part<Covered<Call>>>({ value: null, error: '' });
     const [heatmap, setHeatmap] = useState<Part<Heatmap>>({ value: null, error: '' });
     const [events, setEvents] = useState<Part<Covered<NodeEvent>>>({ value: null, error: '' });
     const [status, setStatus] = useState<Part<Status>>({ value: null, error: '' });
@@ -99,6 +102,7 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
                 one(`/api/v1/profile?seconds=${seconds}${timeQuery(time)}`, decodeProfile, setProfile),
                 one(`/api/v1/requests?seconds=${seconds}${grouped ? '&which=groups' : ''}`, covered('requests', decodeRequests), setRequests),
                 one(`/api/v1/routes?seconds=${seconds}`, covered('routes', decodeRoutes), setRoutes),
+                one(`/api/v1/calls?seconds=${seconds}`, covered('calls', decodeCalls), setCalls),
                 takeHeatmap(wanted),
                 one(`/api/v1/events?seconds=${EVENTS_SECONDS}&max=1000`, covered('events', decodeEvents), setEvents),
                 one('/api/v1/status', decodeStatus, setStatus),
@@ -144,5 +148,5 @@ export function useLive(seconds: number, heatSeconds: number, scope: Scope, time
         };
     }, [load, paused]);
 
-    return { profile, requests, routes, heatmap, events, status, at, paused, setPaused };
+    return { profile, requests, routes, calls, heatmap, events, status, at, paused, setPaused };
 }

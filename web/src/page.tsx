@@ -3,6 +3,7 @@
 import { render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { UNREACHABLE, useAnswer, useLive, type Live } from './api';
+import { Calls } from './calls';
 import { EventList, Events } from './events';
 import { Flame } from './flame';
 import * as format from './format';
@@ -304,6 +305,7 @@ function Page() {
                         choose={view.scope.kind === 'node' && <ChooseRequests each={view.each} setEach={(each) => setView({ each })} />}
                     />
                 )}
+                {view.scope.kind === 'node' && <Calls calls={live.calls.value?.list ?? []} seconds={view.seconds} error={live.calls.error === live.status.error || live.calls.error === live.requests.error ? '' : sentence(live.calls.error)} />}
                 {coverage && <OpaquePorts coverage={coverage} />}
             </div>
             <div class="columns">

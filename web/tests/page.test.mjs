@@ -317,6 +317,14 @@ page('routes: time lost and its cause, rate, latency, failures; slow requests co
     assert.equal(await p.locator('.route-comparison').count(), 0);
 });
 
+page('which services call which: waited, rate, failures, kinds', {}, async (p) => {
+    assert.deepEqual(await cellsOf(p.locator('.call-table')), [
+        ['9.12 s', 'shop :8100', 'postgres :5432 at 127.0.0.1:5432', 'PostgreSQL', '60 SELECT of 150 ms, 60 BEGIN of 2.00 ms', '2.00', '76.0 ms', '180 ms', '3'],
+        ['30.0 ms', 'shop :8100', '10.0.0.7:6379', 'Redis', '30 GET of 1.00 ms', '0.50', '1.00 ms', '1.00 ms', '0'],
+        ['15.0 ms', 'nginx.service :80', 'a Unix socket', 'HTTP', '0.25', '1.00 ms', '1.00 ms', '0'],
+    ]);
+});
+
 page('requests are grouped by cause, and can be listed one by one', {}, async (p) => {
     assert.deepEqual(await p.locator('.request .duration').allInnerTexts(), ['~3.76 s', '–', '–', 'none']);
     assert.deepEqual(await p.locator('.request .time').allInnerTexts(), ['~9', '3', '1', '30']);
@@ -597,7 +605,7 @@ page('an empty list of requests reports gaps in the observation and ports that c
 
 page('errors of the agent are shown', { mode: 'failing', errors: true }, async (p) => {
     await p.getByRole('alert').first().waitFor();
-    await becomes(async () => (await p.getByRole('alert').allInnerTexts()).sort().join(' '), 'No events: Input/output error. No heatmap: Input/output error. No profile: Input/output error. No requests: Input/output error. No routes: Input/output error. No status: Input/output error.');
+    await becomes(async () => (await p.getByRole('alert').allInnerTexts()).sort().join(' '), 'No calls: Input/output error. No events: Input/output error. No heatmap: Input/output error. No profile: Input/output error. No requests: Input/output error. No routes: Input/output error. No status: Input/output error.');
 });
 
 page('after the agent stops, the last data stays, with a message', { errors: true, clock: true }, async (p, server) => {

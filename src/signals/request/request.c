@@ -9,6 +9,7 @@
 #include "signals/request/first_tokens.h"
 #include "signals/request/generation_metrics.h"
 #include "signals/request/request_callers.h"
+#include "signals/request/request_calls.h"
 #include "signals/request/request_metrics.h"
 #include "signals/request/request_names.h"
 #include "signals/request/request_opaque.h"
@@ -32,6 +33,7 @@ struct request_signal {
     struct request_metrics *metrics; /* NULL: a replay */
     struct generation_metrics *generations;
     struct request_opaque_counts *opaque; /* likewise, or they are not wanted */
+    struct request_calls *calls;          /* likewise */
     struct request_tls *tls;              /* likewise, or the plaintext of TLS is not read */
     void *source;                         /* NULL: a replay */
     struct served_ports served;
@@ -52,6 +54,7 @@ static void destroy_request(void *self)
     request_metrics_free(q->metrics);
     generation_metrics_free(q->generations);
     request_opaque_counts_free(q->opaque);
+    request_calls_free(q->calls);
     request_tls_free(q->tls);
     request_paths_free(q->paths);
     cgroup_names_clear(&q->cgroups);
@@ -73,6 +76,8 @@ static int create_request(const struct signal_services *services, const void *se
         r = generation_metrics_new(&q->generations);
     if (r == 0 && source && services->emit_opaque)
         r = request_opaque_counts_new(services, source, &q->opaque);
+    if (r == 0 && source && services->emit_calls)
+        r = request_calls_new(services, source, &q->served, &q->calls);
     if (r == 0 && source && request_source_tls(source))
         r = request_tls_new(source, services->processes, services->agent_cpus, &q->tls);
     if (r < 0)
@@ -262,6 +267,8 @@ static void end_turn(void *self, const struct mapped_processes *mapped)
         request_metrics_sweep(q->metrics, clock_monotonic_ns());
     if (q->opaque)
         request_opaque_counts_sweep(q->opaque, clock_monotonic_ns());
+    if (q->calls)
+        request_calls_sweep(q->calls, clock_monotonic_ns());
 }
 
 static void start_request(void *self)
@@ -317,7 +324,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_request = {
     .name = "request",
-    .memory = {.fixed_bytes = 10140u << 10},
+    .memory = {.fixed_bytes = 10720u << 10},
     .source = &source_request,
     .records = records,
     .settings_bytes = sizeof(struct request_options),

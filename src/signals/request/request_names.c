@@ -44,11 +44,15 @@ void served_ports_note(struct served_ports *s, uint32_t pid, uint16_t port)
     s->ports[pid % SERVED_PORTS_MAX].port = port;
 }
 
+uint16_t served_ports_find(const struct served_ports *s, uint32_t pid)
+{
+    return s->ports[pid % SERVED_PORTS_MAX].pid == pid ? s->ports[pid % SERVED_PORTS_MAX].port : 0;
+}
+
 static void name_process(void *context, uint32_t pid, char out[PATH_PROCESS_BYTES])
 {
     const struct request_namer *n = context;
-    const bool is_server = n->served && n->served->ports[pid % SERVED_PORTS_MAX].pid == pid;
-    const uint16_t port = is_server ? n->served->ports[pid % SERVED_PORTS_MAX].port : 0;
+    const uint16_t port = n->served ? served_ports_find(n->served, pid) : 0;
     const struct resource *resource = port ? find_resource(context, pid, 0) : NULL;
     char service[REQUEST_SERVICE_BYTES], command[PATH_THREAD_BYTES] = "";
     if (resource) {

@@ -16,6 +16,8 @@ struct served_ports {
 };
 
 void served_ports_note(struct served_ports *s, uint32_t pid, uint16_t port);
+/* The port that the process serves requests on; 0: not known. */
+uint16_t served_ports_find(const struct served_ports *s, uint32_t pid);
 
 /* All members are borrowed. */
 struct request_namer {

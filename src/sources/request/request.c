@@ -19,6 +19,7 @@
 #include <linux/types.h>
 
 #include "probes/request.h"
+#include "probes/request/service_call.h"
 #include "request.skel.h"
 
 #include <errno.h>
@@ -171,6 +172,7 @@ static void request_losses(void *self, struct losses *losses)
     losses->count[LOSS_REQUEST_UNMATCHED] += read_loss(s, REQUEST_LOSS_UNMATCHED);
     losses->count[LOSS_REQUEST_NOT_DETAILED] += read_loss(s, REQUEST_LOSS_NOT_DETAILED);
     losses->count[LOSS_REQUEST_UNBOUND] += read_loss(s, REQUEST_LOSS_TLS_UNBOUND);
+    losses->count[LOSS_CALL_UNCOUNTED] += s->bpf->bss->service_calls_missed;
     losses->count[LOSS_STREAM_UNREAD] += read_loss(s, REQUEST_LOSS_STREAM_UNREAD);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     record_ring_losses(&s->ring, losses);
@@ -314,6 +316,27 @@ static uint64_t request_helper_cpu_ns(void *self)
     if (s->tls)
         tls_attachments_stats(s->tls, &stats);
     return stats.cpu_ns;
+}
+
+struct map_walk request_source_service_calls(void *request_source)
+{
+    const struct request_source *s = request_source;
+    struct map_walk walk;
+    map_walk_begin(&walk, bpf_map__fd(s->bpf->maps.service_calls));
+    return walk;
+}
+
+void request_source_forget_service_call(void *request_source, const struct service_call_key *key)
+{
+    const struct request_source *s = request_source;
+    (void)bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.service_calls), key);
+}
+
+bool request_source_service_process(void *request_source, const struct service_address *address,
+                                    struct service_process *ret)
+{
+    const struct request_source *s = request_source;
+    return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.service_addresses), address, ret) == 0;
 }
 
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret)

@@ -1,6 +1,7 @@
 /* Requests over HTTP/1 and HTTP/2: the source of signal "request". Pipeline thread only. */
 #pragma once
 
+#include "sources/attach/map_walk.h"
 #include "sources/request/tls_attachments.h"
 #include "sources/source.h"
 
@@ -15,6 +16,9 @@ extern const struct source source_request;
 struct request_process;
 struct request_peer;
 struct request_opaque;
+struct service_address;
+struct service_call_key;
+struct service_process;
 
 /* Places of processes: one process has one for its requests over HTTP/1, and another one for those over HTTP/2. */
 #define REQUEST_SOURCE_PROCESSES_MAX (1024 + 256)
@@ -46,5 +50,12 @@ bool request_source_reads_tls(void *request_source, uint32_t pid);
 uint64_t request_source_tls_runs(void *request_source);
 /* The process has ended. */
 void request_source_tls_forget(void *request_source, uint32_t pid);
+/* The walk over the calls of services: struct service_call_key and struct service_call_counts. The caller ends it. */
+struct map_walk request_source_service_calls(void *request_source);
+/* Forgets the counts of a key. */
+void request_source_forget_service_call(void *request_source, const struct service_call_key *key);
+/* The process that serves an address of this node. False: not known. */
+bool request_source_service_process(void *request_source, const struct service_address *address,
+                                    struct service_process *ret);
 /* The other end of the socket with this cookie. False: not known. */
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret);

@@ -44,6 +44,13 @@ struct flight_window recording_window(const struct recording *r);
 /* The next record after `*at` (0 at first) of this kind with this thread; NULL: none. */
 const struct recorder_record *recording_next(const struct flight_window *window, size_t *at, int kind, uint32_t tid);
 
+/* The calling process, which is not the one of the recording, becomes a server. In test_recorder_calls.c. */
+void serve_a_request(void);
+
+/* In test_service_calls.c. */
+void test_service_calls_are_counted(void **state);
+void test_service_calls_on_unix_sockets(void **state);
+
 /* In test_recorder_sockets.c. */
 void test_sockets_of_one_thread(void **state);
 void test_datagrams(void **state);

@@ -205,6 +205,18 @@ static void test_overwritten_events_are_a_gap(void **state)
     assert_int_equal(c.observed_ns, 30 * S);
 }
 
+static void test_calls_need_the_flight_recorder(void **state)
+{
+    struct agent *agent = *state;
+    const struct coverage seen = cover(agent, COVERAGE_CALLS, START + 100 * S, 60);
+    assert_int_equal(seen.observed_ns, 60 * S);
+    config_put_bool(&agent->config, "recorder.enabled", false);
+    const struct coverage none = cover(agent, COVERAGE_CALLS, START + 100 * S, 60);
+    assert_gap(&none, 0, COVERAGE_DISABLED, 60, "recorder.enabled is false");
+    assert_nothing(&none, COVERAGE_CALLS,
+                   "Nothing was observed in the last 60.0 s: whether there was an outgoing call is not known.");
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -219,6 +231,7 @@ int main(void)
         CASE(test_opaque_ports_are_listed),
         CASE(test_events_need_a_signal_that_emits_them),
         CASE(test_overwritten_events_are_a_gap),
+        CASE(test_calls_need_the_flight_recorder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

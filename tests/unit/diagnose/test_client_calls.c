@@ -88,6 +88,17 @@ static void test_words(void **state)
     expect_words(client_call(CLIENT_HTTP, CLIENT_WORD_COUNT), "");
 }
 
+static void test_protocol_and_kind(void **state)
+{
+    (void)state;
+    assert_string_equal(client_call_protocol_name(client_call(CLIENT_MYSQL, CLIENT_SELECT)), "MySQL");
+    assert_string_equal(client_call_kind(client_call(CLIENT_MYSQL, CLIENT_SELECT)), "SELECT");
+    assert_string_equal(client_call_kind(client_call(CLIENT_MYSQL, CLIENT_PREPARED)), "prepared statement");
+    assert_string_equal(client_call_kind(client_call(CLIENT_REDIS, CLIENT_OTHER)), "other");
+    assert_string_equal(client_call_protocol_name(client_call(CLIENT_PROTOCOLS, CLIENT_GET)), "");
+    assert_string_equal(client_call_kind(client_call(CLIENT_HTTP, CLIENT_WORD_COUNT)), "");
+}
+
 static void expect_detail(struct path_segment s, const char *expected)
 {
     const struct path_segments path = {.items = &s, .count = 1, .begin_ns = s.start_ns};
@@ -128,6 +139,7 @@ int main(void)
         cmocka_unit_test_setup(test_calls_of_a_service, start_trace),
         cmocka_unit_test_setup(test_calls_that_are_under_way_together, start_trace),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_protocol_and_kind),
         cmocka_unit_test(test_details),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
