@@ -5,9 +5,9 @@
 
 /* Of durations, four for each power of two, from 2^16 ns (66 us) on; the last one begins at 13 s. */
 #define SERVICE_CALL_BUCKETS  72
-#define SERVICE_CALL_KEYS_MAX 1024
-#define SERVICE_CALL_OPEN_MAX 1024 /* calls without a reply yet */
-#define SERVICE_ADDRESSES_MAX 512  /* of this node's servers */
+#define SERVICE_CALL_KEYS_MAX 512
+#define SERVICE_CALL_OPEN_MAX 512 /* calls without a reply yet */
+#define SERVICE_ADDRESSES_MAX 256 /* of this node's servers */
 
 struct service_address {
     __u8 address[16]; /* of IPv6; IPv4 mapped into it; with port 0: of a Unix socket, the PID of the process that

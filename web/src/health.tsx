@@ -91,8 +91,8 @@ export const LOSS_HELP: Record<string, string> = {
     request_unmatched: 'requests whose end was never seen',
     request_unbound: 'requests over TLS whose connection was not found',
     request_not_detailed: 'requests counted without their latency breakdown, to keep within limits',
-    call_uncounted: 'calls of other services that found a kernel table full',
     stream_unread: 'sends of event streams that were not read to their end: too few tokens are counted',
+    call_uncounted: 'calls of other services that found a kernel table full',
     decode: 'malformed event records',
 };
 

@@ -683,6 +683,7 @@ async function slotAt(p, second, row) {
     for (let last; JSON.stringify(last) !== JSON.stringify(box); box = await place()) {
         last = box;
         await p.waitForTimeout(100); // the content above it may change, and move it
+        await heat(p).scrollIntoViewIfNeeded();
     }
     return { x: box.x + ((100 + second + 0.5) / 120) * box.width, y: box.y + (50 - row - 0.5) * 3 };
 }
