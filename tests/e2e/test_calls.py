@@ -1,4 +1,5 @@
 """`sonde calls`: the table and its JSON on synthetic data, and a real server that calls a Redis of three lines."""
+import contextlib
 import json
 import re
 import socketserver
@@ -80,28 +81,34 @@ server.serve_forever()
 """
 
 
-def test_calls_of_a_real_server_are_counted(sonde, agent):
-    """Every call once, also of requests that have no record. The called service is named: it is on this node."""
-    watching = agent()
+@contextlib.contextmanager
+def server_that_calls():
+    """A server of HTTP that asks a Redis for what its path says: GET, DEL. Yields the ports of both."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Redis) as redis:
         threading.Thread(target=redis.serve_forever, daemon=True).start()
         port = redis.server_address[1]
         app = subprocess.Popen([sys.executable, "-c", APP, str(port)], stdout=subprocess.PIPE, text=True)
         try:
-            served = int(app.stdout.readline())
-            for _ in range(40):
-                get(served, "/GET")
-            get(served, "/DEL")
-
-            def row():
-                calls = json.loads(run_calls(sonde, "--json", "--service", f"127.0.0.1:{port}", "--agent", f"127.0.0.1:{watching.port}").stdout)["calls"]
-                return calls[0] if calls and calls[0]["calls"] >= 41 else None
-
-            call = wait_for(row, what="the calls of the server")
+            yield int(app.stdout.readline()), port
         finally:
             app.kill()
             app.wait()
             redis.shutdown()
+
+
+def test_calls_of_a_real_server_are_counted(sonde, agent):
+    """Every call once, also of requests that have no record. The called service is named: it is on this node."""
+    watching = agent()
+    with server_that_calls() as (served, port):
+        for _ in range(40):
+            get(served, "/GET")
+        get(served, "/DEL")
+
+        def row():
+            calls = json.loads(run_calls(sonde, "--json", "--service", f"127.0.0.1:{port}", "--agent", f"127.0.0.1:{watching.port}").stdout)["calls"]
+            return calls[0] if calls and calls[0]["calls"] >= 41 else None
+
+        call = wait_for(row, what="the calls of the server")
     assert call["client"].endswith(f" :{served}") and call["server"].endswith(f" :{port}"), call
     assert call["protocol"] == "Redis" and call["calls"] == 41 and call["failed"] == 1, call
     assert {k["kind"]: k["calls"] for k in call["kinds"]} == {"GET": 40, "DEL": 1}, call

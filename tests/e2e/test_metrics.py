@@ -16,6 +16,7 @@ from harness.workloads import workload_path
 from io_probe import limitation
 from memory_limits import cgroup, large_file, limited  # noqa: F401 (fixtures)
 from real_servers import get, start_prefork
+from test_calls import server_that_calls
 from test_drops import lose_packets
 from test_streams import ask, chat, start_model_server
 
@@ -46,7 +47,7 @@ def test_every_node_event_is_documented():
 def test_every_loss_reason_is_documented():
     reasons = dict(re.findall(r'X\(\w+, "(\w+)",[ \\\n]+"([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
     assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons
-    agent_only = {"shed", "request_unmatched", "request_unbound", "request_not_detailed", "stream_unread"}
+    agent_only = {"shed", "request_unmatched", "request_unbound", "request_not_detailed", "stream_unread", "call_uncounted"}
     manual = (TOP / "docs/man/sonde-record.1").read_text().replace("\\-", "-").partition(".SH LOSSES")[2].partition(".SH ")[0]
     assert dict(re.findall(r"^\.TP\n\.B (\w+)\n(.+)$", manual, re.M)) == {name: words for name, words in reasons.items() if name not in agent_only}
 
@@ -139,6 +140,9 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     wait_for(lambda: started.metric("gen_ai_server_request_duration_seconds_count") == 2, what="the tokens")
     exchange_tls_records()
     lose_packets()
+    with server_that_calls() as (served, _):
+        get(served, "/GET")
+        wait_for(lambda: "sonde_calls_total{" in started.text("/metrics"), what="the call")
     limits = limited("sonde-e2e-metrics")
     limits.reclaim(large_file)
     wait_for(lambda: "sonde_opaque_bytes_total{" in started.text("/metrics"), what="the traffic that is not HTTP/1")
