@@ -32,7 +32,7 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
     connection_expect(sk);
     struct request_connection *c = connection_of(sk);
     __u64 arrival_ns = asleep ? 0 : arrival_of_read(sk, bytes),
-          now = record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
+          now = record_socket(sk, RECORDER_RECEIVE, bytes, is_served(c), RECORDER_NO_SYSCALL);
     if (!c)
         service_call_received(sk, bytes, now);
     if (bytes == 0)
@@ -75,7 +75,7 @@ int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 {
     connection_expect(sk);
     struct request_connection *c = connection_of(sk);
-    __u64 now = bytes > 0 ? record_send(sk, bytes, c) : 0;
+    __u64 now = bytes > 0 ? record_send(sk, bytes, &c) : 0;
     if (sk->sk_type != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -92,7 +92,7 @@ static __always_inline int inet_received(struct socket *socket, int flags, int b
     if (bytes < 0 || flags & MSG_PEEK)
         return 0;
     struct request_connection *c = connection_of(sk);
-    __u64 now = record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
+    __u64 now = record_socket(sk, RECORDER_RECEIVE, bytes, is_served(c), RECORDER_NO_SYSCALL);
     if (!c)
         service_call_received(sk, bytes, now);
     if (bytes == 0)
@@ -123,7 +123,7 @@ static __always_inline int inet_sent(struct socket *socket, int bytes)
 {
     struct sock *sk = BPF_CORE_READ(socket, sk);
     struct request_connection *c = connection_of(sk);
-    __u64 now = bytes > 0 ? record_send(sk, bytes, c) : 0;
+    __u64 now = bytes > 0 ? record_send(sk, bytes, &c) : 0;
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
@@ -162,8 +162,9 @@ static __always_inline struct sock *stream_of(__s32 fd, __u8 kind, __s32 bytes, 
     struct sock *sk = file_socket(task_file((struct task_struct *)bpf_get_current_task(), fd));
     if (sk && bytes > 0) {
         struct request_connection *c = connection_of(sk);
-        *ret_now = kind == RECORDER_SEND ? record_send(sk, bytes, c)
-                                         : record_socket(sk, RECORDER_RECEIVE, bytes, c, RECORDER_NO_SYSCALL);
+        *ret_now = kind == RECORDER_SEND
+                       ? record_send(sk, bytes, &c)
+                       : record_socket(sk, RECORDER_RECEIVE, bytes, is_served(c), RECORDER_NO_SYSCALL);
         if (kind == RECORDER_RECEIVE && !c)
             service_call_received(sk, bytes, *ret_now);
     }

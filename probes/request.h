@@ -69,6 +69,7 @@ static inline __u32 request_name_pid(__u64 name)
 #define REQUEST_SHARED      8  /* other requests were in progress on its connection meanwhile: streams of HTTP/2 */
 #define REQUEST_NOTABLE     4  /* slow for its process, or failed: it has a record without the sample, too */
 #define REQUEST_TLS         16 /* it came in over TLS */
+#define REQUEST_CLIENT      64 /* the process sent it to another service. HTTP/2; never in a record */
 #define REQUEST_NO_PATH     32 /* its path, or the end of it, is not known: "*" in its line. HTTP/2 */
 
 enum request_protocol { REQUEST_HTTP1, REQUEST_HTTP2, REQUEST_GRPC };

@@ -31,7 +31,7 @@ static const struct client_word_text client_words[CLIENT_WORD_COUNT] = {CLIENT_W
 
 /* The text of a send; by CPU, as the stack has no room for it. */
 struct client_text {
-    char bytes[TEXT_BYTES];
+    char bytes[TEXT_BYTES] __attribute__((aligned(8)));
     __u64 at; /* in user memory */
     __u64 socket;
     __u32 size;  /* bytes at `at` */
@@ -213,8 +213,10 @@ static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
     t->size = t->total = written ? at_most(written->size, 0x7fffffff) : 0;
 }
 
+#define CLIENT_BEGINS_HTTP2 0x7fff /* in place of a call */
+
 /* The call (client_call) that the send of `bytes` on this socket carries, in the thread that sends;
- * RECORDER_NO_SYSCALL: not known. */
+ * RECORDER_NO_SYSCALL: not known; CLIENT_BEGINS_HTTP2: its calls are streams. */
 __noinline int client_call_of(__u64 socket, __u32 bytes)
 {
     struct client_text *t = client_text_get();
@@ -226,6 +228,8 @@ __noinline int client_call_of(__u64 socket, __u32 bytes)
     if (!t->at || n < 6 || bpf_probe_read_user(t->bytes, n, (const void *)t->at) < 0)
         return RECORDER_NO_SYSCALL;
     const char first = t->bytes[0];
+    if (n >= 8 && !t->is_tls && *(const __u64 *)t->bytes == HTTP2_PREFACE)
+        return CLIENT_BEGINS_HTTP2;
     int call = RECORDER_NO_SYSCALL;
     if (first == 'Q' || first == 'P' || first == 'B')
         call = client_postgresql();
@@ -237,11 +241,11 @@ __noinline int client_call_of(__u64 socket, __u32 bytes)
 }
 
 /* The call of a send of `bytes` by the current thread. A server's own replies are no calls: none on a connection that
- * it accepted, or on which requests come in (`is_served`). */
-static __always_inline int client_call_sent(struct sock *sk, __s32 bytes, bool is_served)
+ * it accepted, or that has an entry among the connections. */
+static __always_inline int client_call_sent(struct sock *sk, __s32 bytes, bool has_connection)
 {
     const __u32 pid = bpf_get_current_pid_tgid() >> 32;
-    if (!has_recorder || asleep || is_served || bytes <= 0 || !is_server(pid) || is_accepted(sk))
+    if (!has_recorder || asleep || has_connection || bytes <= 0 || !is_server(pid) || is_accepted(sk))
         return RECORDER_NO_SYSCALL;
     return client_call_of(socket_name(sk), bytes);
 }

@@ -1,5 +1,5 @@
-/* HTTP/2 on the sockets of servers: hands what is received and sent to the walk through its frames
- * (http2_walk.bpf.h). Part of request.bpf.c.
+/* HTTP/2 on the sockets of servers, and on those by which they call others: hands what is received and sent to the walk
+ * through its frames (http2_walk.bpf.h). Part of request.bpf.c.
  *
  * A connection is recognized by its preface, or in its middle by two consistent frames. It then has an entry among the
  * connections, and a state of the walk for each direction. TCP's own count of bytes shows whether bytes were missed;
@@ -143,10 +143,11 @@ static __always_inline void http2_begin(struct request_connection *c, __u64 pid_
     c->replied = c->partial = c->dirty = c->counted = c->closing = false;
     c->r.line_bytes = 0;
     c->r.protocol = REQUEST_HTTP2;
-    c->r.flags = c->tls ? REQUEST_TLS : 0;
+    c->r.flags = (c->tls ? REQUEST_TLS : 0) | (c->is_client ? REQUEST_CLIENT : 0);
 }
 
-/* Reports the connection, whose walkers begin at the bytes that were just received. */
+/* Reports the connection, whose walkers begin at the bytes that were just received; those of a client at the bytes that
+ * were just sent. */
 __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int is_from_start)
 {
     struct request_connection *c = connection_find(number);
@@ -158,8 +159,9 @@ __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int i
     __u64 pid_tgid = current_pid_tgid();
     http2_begin(c, pid_tgid);
     __builtin_memset(in, 0, sizeof(struct http2_walkers));
-    in->next_seq = BPF_CORE_READ(tcp, copied_seq) - bytes;
-    out->next_seq = BPF_CORE_READ(tcp, write_seq);
+    in->next_seq = BPF_CORE_READ(tcp, copied_seq) - (c->is_client ? 0 : bytes);
+    out->next_seq = BPF_CORE_READ(tcp, write_seq) - (c->is_client ? bytes : 0);
+    in->is_client = c->is_client;
     struct http2_opened *o = (struct http2_opened *)&w->record;
     o->kind = HTTP2_RECORD_OPENED;
     o->connection = c->r.socket;
@@ -171,6 +173,18 @@ __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int i
     c->active = c->is_http2 = false; /* its next frames are its beginning */
     lose(REQUEST_LOSS_RING_FULL);
     return 0;
+}
+
+/* The process, a server, has sent `bytes` that begin HTTP/2 on a connection that it began. Returns that connection, or
+ * NULL. */
+static __always_inline struct request_connection *http2_open_client(struct sock *sk, __u32 bytes)
+{
+    struct request_connection *c = connection_make(sk, current_pid_tgid());
+    if (!c)
+        return NULL;
+    c->is_client = true;
+    http2_open(c->number, number_of(sk), bytes, true);
+    return c->is_http2 ? c : NULL;
 }
 
 /* Whether the bytes that were read begin HTTP/2, or are in its middle: `head` has the first `known` of 8 bytes. */

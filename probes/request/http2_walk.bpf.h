@@ -28,7 +28,9 @@ struct http2_side {
     __u8 is_data;   /* the frame is DATA: its head is copied at its end, */
     __u8 head[HTTP2_HEAD_BYTES];
     __u8 is_body; /* and its payload has just begun */
-    __u8 reserved[6];
+    __u8
+        is_client; /* of a connection that the process began: it receives replies, of whose payload nothing is copied */
+    __u8 reserved[5];
 };
 
 struct {
@@ -292,9 +294,10 @@ static __always_inline int http2_step_inline(struct http2_walk *w, bool is_inlin
     }
     if (s->is_body && w->part) {
         s->is_body = 0;
-        if (w->record.direction == HTTP2_RECEIVED && is_inline)
+        const bool is_request = w->record.direction == HTTP2_RECEIVED && !s->is_client;
+        if (is_request && is_inline)
             http2_take_body_inline(w);
-        else if (w->record.direction == HTTP2_RECEIVED)
+        else if (is_request)
             http2_take_body();
     }
     __u32 n;
@@ -411,7 +414,7 @@ static __always_inline int http2_begin_side_inline(struct http2_walk *w)
     __u64 at = http2_first_bytes(w, &size);
     if (!at || size < HTTP2_HEAD_BYTES || !http2_read_head(at, &head, &last))
         return 0;
-    const bool is_preface = head == HTTP2_PREFACE && w->record.direction == HTTP2_RECEIVED;
+    const bool is_preface = head == HTTP2_PREFACE;
     if (!is_preface && !http2_is_head_inline(head, last, true))
         return 0;
     s->is_live = 1;

@@ -58,6 +58,7 @@ struct request_connection {
     bool unanswered;         /* counted as such with the thread that read it (request_threads.bpf.h) */
     bool shared;             /* that thread was not with this request alone */
     bool is_http2 : 1;       /* http2.bpf.h has its requests; only members common to all of them are set in `r` */
+    bool is_client : 1;      /* the process began it, to call another service; is_http2 is set, too */
     bool tls : 1;            /* its socket carries ciphertext (tls_state.bpf.h) */
     __u8 stream;             /* whether its reply is one (request_stream.bpf.h) */
     struct request_record r; /* its last member is the line, */
@@ -275,6 +276,12 @@ static __always_inline struct request_connection *connection_of(struct sock *sk)
     return way == TABLE_NOT_FOUND || !name ? NULL : connection_find(set * 8 + way + 1);
 }
 
+/* Whether requests come in on the socket of this connection; NULL: it has none. */
+static __always_inline bool is_served(const struct request_connection *c)
+{
+    return c && !c->is_client;
+}
+
 /* Of a request whose reply has begun. */
 static __always_inline __u64 last_sent_ns(const struct request_connection *c)
 {
@@ -328,7 +335,7 @@ __noinline __u32 connection_enter(__u64 address, __u64 name, __u64 pid_tgid)
         return 0;
     c->number = index + 1;
     c->process = 0;
-    c->active = c->unanswered = c->is_http2 = c->tls = false;
+    c->active = c->unanswered = c->is_http2 = c->is_client = c->tls = false;
     c->r.protocol = REQUEST_HTTP1;
     c->stream = 0;
     c->r.socket = name;

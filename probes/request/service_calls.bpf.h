@@ -2,6 +2,7 @@
 #pragma once
 
 #include "probes/request/client_calls.bpf.h"
+#include "probes/request/http2.bpf.h"
 #include "probes/request/service_addresses.bpf.h"
 
 #define SOCKET_SIZE_BITS 11 /* at least: between the addresses of sockets */
@@ -160,11 +161,16 @@ static __always_inline void service_call_received(struct sock *sk, __u32 bytes, 
         service_call_end(socket, bytes, now);
 }
 
-static __always_inline __u64 record_send(struct sock *sk, __s32 bytes, bool is_served)
+/* The current thread has sent `bytes` on the socket of connection `*c` (NULL: it has none), which may be made by that.
+ * Returns the time; 0: nothing is recorded. */
+static __always_inline __u64 record_send(struct sock *sk, __s32 bytes, struct request_connection **c)
 {
-    const int call = client_call_sent(sk, bytes, is_served);
-    const __u64 now = record_socket(sk, RECORDER_SEND, bytes, is_served, call);
+    const int asked = client_call_sent(sk, bytes, *c),
+              call = asked == CLIENT_BEGINS_HTTP2 ? RECORDER_NO_SYSCALL : asked;
+    const __u64 now = record_socket(sk, RECORDER_SEND, bytes, is_served(*c), call);
     if (now && call != RECORDER_NO_SYSCALL)
         service_call_begin(number_of(sk), socket_name(sk), call, now);
+    if (asked == CLIENT_BEGINS_HTTP2)
+        *c = http2_open_client(sk, bytes);
     return now;
 }

@@ -21,7 +21,7 @@ struct diagnosis {
     struct path_text *path;
     char peer[64];
     char comm[17];
-    char upstream[PATH_PEER_BYTES + PATH_PROCESS_BYTES], upstream_call[CLIENT_CALL_TEXT_BYTES];
+    char upstream[PATH_PEER_BYTES + PATH_PROCESS_BYTES], upstream_call[PATH_ASKED_BYTES];
     char cause[REQUEST_SENTENCE_BYTES];
     char unread[128];
 };
@@ -155,7 +155,7 @@ static int set_upstream(struct diagnosis *d, const struct request_names *names)
     const struct outside *longest = find_longest(all, count);
     if (longest) {
         name_outside(d, longest, names);
-        client_call_text(longest->longest->asks, d->upstream_call);
+        path_text_asked(longest->longest, &names->path, d->upstream_call);
         r->upstream_longest_ns = longest->ns;
     }
     r->upstream = d->upstream;

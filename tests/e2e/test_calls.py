@@ -1,4 +1,4 @@
-"""`sonde calls`: the table and its JSON on synthetic data, and a real server that calls a Redis of three lines."""
+"""`sonde calls`: the table and its JSON on synthetic data; real servers that call a Redis, and a service over gRPC."""
 import contextlib
 import json
 import re
@@ -6,9 +6,12 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
+from h2_grpc_receiver import END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS
 from harness.processes import wait_for
+from http2_client import frame
 from real_servers import get
 from synthetic_agent import synthetic_agent  # noqa: F401 (a fixture)
 from test_http import Server
@@ -82,18 +85,18 @@ server.serve_forever()
 
 
 @contextlib.contextmanager
-def server_that_calls():
-    """A server of HTTP that asks a Redis for what its path says: GET, DEL. Yields the ports of both."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Redis) as redis:
-        threading.Thread(target=redis.serve_forever, daemon=True).start()
-        port = redis.server_address[1]
-        app = subprocess.Popen([sys.executable, "-c", APP, str(port)], stdout=subprocess.PIPE, text=True)
+def server_that_calls(called=Redis, program=APP):
+    """A server of HTTP that calls another one: by default a Redis, which it asks for what its path says: GET, DEL. Yields the ports of both."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), called) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        port = service.server_address[1]
+        app = subprocess.Popen([sys.executable, "-c", program, str(port)], stdout=subprocess.PIPE, text=True)
         try:
             yield int(app.stdout.readline()), port
         finally:
             app.kill()
             app.wait()
-            redis.shutdown()
+            service.shutdown()
 
 
 def test_calls_of_a_real_server_are_counted(sonde, agent):
@@ -112,3 +115,61 @@ def test_calls_of_a_real_server_are_counted(sonde, agent):
     assert call["client"].endswith(f" :{served}") and call["server"].endswith(f" :{port}"), call
     assert call["protocol"] == "Redis" and call["calls"] == 41 and call["failed"] == 1, call
     assert {k["kind"]: k["calls"] for k in call["kinds"]} == {"GET": 40, "DEL": 1}, call
+
+
+class Grpc(socketserver.StreamRequestHandler):
+    """Answers each stream of HTTP/2 after 100 ms, with grpc-status 5."""
+
+    def handle(self):
+        self.rfile.read(len(PREFACE))
+        while head := self.rfile.read(9):
+            self.rfile.read(int.from_bytes(head[:3], "big"))
+            if head[3] == HEADERS:
+                stream = int.from_bytes(head[5:], "big")
+                time.sleep(0.1)
+                self.wfile.write(frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, stream, b"\x88") +
+                                 frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x40\x0bgrpc-status\x015"))
+
+
+# Header fields: POST, http, :path as a new entry, content-type. The second call sends the path as that entry's index.
+GRPC_APP = """
+import http.server, socket, sys
+calls = None
+first = bytes.fromhex("8386") + b"\\x44\\x10/shop.Stock/Find" + b"\\x5f\\x10application/grpc"
+def frame(kind, flags, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+class App(http.server.BaseHTTPRequestHandler):
+    streams = 0
+    def do_GET(self):
+        global calls
+        if not calls:
+            calls = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+            calls.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + frame(4, 0, 0, b""))
+        App.streams += 1
+        calls.sendall(frame(1, 5, 2 * App.streams - 1, first if App.streams == 1 else bytes.fromhex("8386bfbe")))
+        calls.recv(1000)
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), App)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def test_wait_for_a_grpc_call_names_its_method(agent):
+    watching = agent()
+    with server_that_calls(Grpc, GRPC_APP) as (served, port):
+        for _ in range(5):
+            get(served, "/")
+
+        def waits():
+            found = [r for r in json.loads(watching.text("/api/v1/requests"))["requests"] if r["port"] == served]
+            return found if len(found) >= 5 else None
+
+        requests = wait_for(waits, what="the requests")
+    for request in requests:
+        assert request["upstream_call"] == "gRPC /shop.Stock/Find", request
+        waited = [s for s in request["segments"] if s["ns"] > 50_000_000]
+        assert len(waited) == 1 and "gRPC /shop.Stock/Find" in waited[0]["detail"], request

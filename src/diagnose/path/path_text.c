@@ -107,11 +107,21 @@ static bool is_file_lock(const struct path_segment *s)
     return s->kind == REQUEST_PART_LOCK && s->for_tid && (s->for_syscall == SYS_flock || s->for_syscall == SYS_fcntl);
 }
 
+const char *path_text_asked(const struct path_segment *s, const struct path_names *names, char out[PATH_ASKED_BYTES])
+{
+    const uint64_t socket = s->call ?: s->kind == REQUEST_PART_DOWNSTREAM ? s->socket : 0;
+    _Static_assert(PATH_ASKED_BYTES >= CLIENT_CALL_TEXT_BYTES, "room for both");
+    client_call_text(s->asks, out);
+    if (!out[0] && socket && names->asked)
+        names->asked(names->context, socket, s->start_ns, s->end_ns, out);
+    return out;
+}
+
 /* "pread64 of weights.bin (ext4)", "PostgreSQL SELECT" */
 static void describe_call(const struct path_segments *path, const struct path_segment *s,
                           const struct path_names *names, char *out)
 {
-    char call[48], asked[CLIENT_CALL_TEXT_BYTES];
+    char call[48], asked[PATH_ASKED_BYTES];
     struct path_file_name file = {.name = ""};
     if (is_file_lock(s)) {
         append(out, "", syscall_name(s->for_syscall, call, sizeof(call)));
@@ -120,7 +130,7 @@ static void describe_call(const struct path_segments *path, const struct path_se
         return;
     }
     if (s->kind == REQUEST_PART_DOWNSTREAM)
-        append(out, "", client_call_text(s->asks, asked));
+        append(out, "", path_text_asked(s, names, asked));
     if (out[0] || !is_wait(s->kind) || (s->syscall < 0 && s->kind != REQUEST_PART_DISK))
         return;
     append(out, "", syscall_name(s->syscall, call, sizeof(call)));
@@ -224,7 +234,7 @@ static void describe(const struct path_segments *path, struct described *d, uint
 {
     const struct path_segment *s = &d->segment;
     char place[96 + PATH_PROCESS_BYTES], where[128 + PATH_PROCESS_BYTES] = "", reason[PATH_RECLAIM_BYTES],
-                                                     asked[CLIENT_CALL_TEXT_BYTES];
+                                                     asked[PATH_ASKED_BYTES];
     describe_call(path, s, names, d->detail);
     describe_socket(s, names, d->detail);
     name_place(d, pid, tid, place, sizeof(place));
@@ -232,7 +242,7 @@ static void describe(const struct path_segments *path, struct described *d, uint
         snprintf(where, sizeof(where), "%s %s", place_relation(s), place);
     append(d->detail, " ", where);
     if (s->pid && s->pid != pid)
-        append(d->detail, ", for ", client_call_text(s->asks, asked));
+        append(d->detail, ", for ", path_text_asked(s, names, asked));
     append(d->detail, ": ", reason_of(s, names, reason));
 }
 

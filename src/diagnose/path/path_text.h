@@ -16,6 +16,7 @@
 #define PATH_PEER_BYTES       64
 #define PATH_INTERRUPT_BYTES  32
 #define PATH_CGROUP_BYTES     192
+#define PATH_ASKED_BYTES      128
 
 struct path_file_name {
     char name[PATH_DESCRIPTOR_BYTES]; /* "weights.bin"; "": it has none, or it is not known */
@@ -59,7 +60,14 @@ struct path_names {
     void (*descriptor)(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
     /* The address of the other end of a socket, by its cookie ("10.0.0.3:5432"); "": not known. NULL: never known. */
     void (*peer)(void *context, uint64_t cookie, char out[PATH_PEER_BYTES]);
+    /* What was asked over HTTP/2 on a socket, by its cookie, in [from, to): "gRPC /package.Service/Method"; "": not
+     * known. NULL: never known. */
+    void (*asked)(void *context, uint64_t cookie, uint64_t from_ns, uint64_t to_ns, char out[PATH_ASKED_BYTES]);
 };
+
+/* Writes what another service was asked for, for which the request waited in this segment: "PostgreSQL SELECT"; "": not
+ * known. Returns `out`. */
+const char *path_text_asked(const struct path_segment *s, const struct path_names *names, char out[PATH_ASKED_BYTES]);
 
 /* Writes "CPU 1 ran NET_RX": `what` is RECORDER_INTERRUPT's object. Returns `out`. */
 #define PATH_RAN_BYTES (32 + PATH_INTERRUPT_BYTES)

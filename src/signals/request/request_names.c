@@ -155,6 +155,14 @@ static void read_peer(void *context, uint64_t cookie, char out[PATH_PEER_BYTES])
         peer_text(peer.family, peer.address, peer.port, out, PATH_PEER_BYTES);
 }
 
+static void find_asked(void *context, uint64_t cookie, uint64_t from_ns, uint64_t to_ns, char out[PATH_ASKED_BYTES])
+{
+    _Static_assert(PATH_ASKED_BYTES == HTTP2_CALL_BYTES, "whole texts");
+    const struct request_namer *n = context;
+    if (n->source)
+        request_source_http2_asked(n->source, cookie, from_ns, to_ns, out);
+}
+
 struct request_names request_names_by(struct request_namer *n)
 {
     return (struct request_names){
@@ -171,6 +179,7 @@ struct request_names request_names_by(struct request_namer *n)
                  .wait = find_wait,
                  .next_wait = find_next_wait,
                  .descriptor = read_descriptor,
-                 .peer = read_peer},
+                 .peer = read_peer,
+                 .asked = find_asked},
     };
 }

@@ -339,6 +339,13 @@ bool request_source_service_process(void *request_source, const struct service_a
     return bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.service_addresses), address, ret) == 0;
 }
 
+void request_source_http2_asked(void *request_source, uint64_t cookie, uint64_t from_ns, uint64_t to_ns,
+                                char out[HTTP2_CALL_BYTES])
+{
+    const struct request_source *s = request_source;
+    http2_drain_asked(s->http2, cookie, from_ns, to_ns, out);
+}
+
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret)
 {
     const struct request_source *s = request_source;

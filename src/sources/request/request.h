@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sources/attach/map_walk.h"
+#include "sources/request/http2/http2_drain.h"
 #include "sources/request/tls_attachments.h"
 #include "sources/source.h"
 
@@ -57,5 +58,9 @@ void request_source_forget_service_call(void *request_source, const struct servi
 /* The process that serves an address of this node. False: not known. */
 bool request_source_service_process(void *request_source, const struct service_address *address,
                                     struct service_process *ret);
+/* What was asked over HTTP/2 on the socket with this cookie in [from, to): "gRPC /package.Service/Method"; "": nothing
+ * that is known, or different calls. */
+void request_source_http2_asked(void *request_source, uint64_t cookie, uint64_t from_ns, uint64_t to_ns,
+                                char out[HTTP2_CALL_BYTES]);
 /* The other end of the socket with this cookie. False: not known. */
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret);

@@ -6,6 +6,7 @@
 #include "probes/common/sampling.h"
 #include "probes/request/request_choice.h"
 #include "sources/events/batch.h"
+#include "sources/request/http2/http2_calls.h"
 #include "sources/request/http2/http2_requests.h"
 
 #include <bpf/libbpf.h>
@@ -26,6 +27,7 @@ struct http2_drain {
     uint32_t records_a_window;
     uint64_t seed;
     struct process *processes[HTTP2_PROCESSES_MAX];
+    struct http2_calls calls;
     struct process *last; /* the one of the last request */
     uint64_t batch_full, not_detailed, processes_lost;
 };
@@ -86,6 +88,10 @@ static void count_request(struct request_process *p, const struct request_record
 static void take_ended(void *context, uint64_t process, struct request_record *r)
 {
     struct http2_drain *d = context;
+    if (r->flags & REQUEST_CLIENT) {
+        http2_calls_add(&d->calls, r);
+        return;
+    }
     struct process *p = find_process(d, process);
     if (!p) {
         d->processes_lost++;
@@ -162,7 +168,13 @@ void http2_drain_losses(const struct http2_drain *d, struct losses *losses)
     losses->count[LOSS_REQUEST_NOT_DETAILED] += d->not_detailed;
 }
 
+void http2_drain_asked(const struct http2_drain *d, uint64_t socket, uint64_t from_ns, uint64_t to_ns,
+                       char out[HTTP2_CALL_BYTES])
+{
+    http2_calls_find(&d->calls, socket, from_ns, to_ns, out);
+}
+
 size_t http2_drain_bytes(const struct http2_drain *d)
 {
-    return http2_requests_bytes(d->requests);
+    return sizeof(*d) + http2_requests_bytes(d->requests);
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #define HTTP2_PROCESSES_MAX 256
+#define HTTP2_CALL_BYTES    128
 
 struct batch;
 struct http2_drain;
@@ -35,6 +36,10 @@ uint64_t http2_drain_process_name(const struct http2_drain *d, uint32_t place);
 bool http2_drain_read_process(const struct http2_drain *d, uint32_t place, uint64_t *ret_name,
                               struct request_process *ret);
 void http2_drain_forget_process(struct http2_drain *d, uint32_t place);
+
+/* As request_source_http2_asked. */
+void http2_drain_asked(const struct http2_drain *d, uint64_t socket, uint64_t from_ns, uint64_t to_ns,
+                       char out[HTTP2_CALL_BYTES]);
 
 void http2_drain_losses(const struct http2_drain *d, struct losses *losses);
 size_t http2_drain_bytes(const struct http2_drain *d);

@@ -72,6 +72,12 @@ int http2_requests_new(http2_ended *ended, void *context, struct http2_requests 
     return 0;
 }
 
+/* The direction in which requests go. */
+static enum http2_direction request_direction(const struct connection *c)
+{
+    return c->common.flags & REQUEST_CLIENT ? HTTP2_SENT : HTTP2_RECEIVED;
+}
+
 /* ---- streams ---- */
 
 static struct http2_stream *find_stream(const struct http2_requests *q, const struct connection *c, uint32_t id)
@@ -308,7 +314,7 @@ static void take_fields(struct http2_requests *q, struct connection *c, const st
     if (f->type == HTTP2_PUSH_PROMISE)
         return;
     struct http2_stream *s = find_stream(q, c, f->stream);
-    if (f->direction == HTTP2_RECEIVED) {
+    if (f->direction == request_direction(c)) {
         if (s || f->stream <= c->last_stream || f->stream % 2 == 0)
             return; /* trailers of the request */
         c->last_stream = f->stream;
@@ -393,7 +399,7 @@ static void take_frame(struct http2_requests *q, struct connection *c, struct fr
         s = find_stream(q, c, f->stream);
         if (!s)
             return;
-        if (f->direction == HTTP2_RECEIVED) {
+        if (f->direction == request_direction(c)) {
             http2_stream_take_body(s, f->length);
             return;
         }

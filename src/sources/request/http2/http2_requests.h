@@ -1,7 +1,9 @@
 /* The requests of HTTP/2 connections: puts streams together from the frames that request.bpf.c copies
  * (probes/request/http2.h). A stream is one request: from the arrival of its HEADERS until the server has sent
  * END_STREAM, a side has reset it, or the connection has ended. Over TLS, a stream whose end is known is held until the
- * connection's socket is known, and until what the program has written into memory is sent. Pure: the same records and
+ * connection's socket is known, and until what the program has written into memory is sent. On connections that a
+ * process began to call another service (REQUEST_CLIENT), a stream lasts from the send of its HEADERS until END_STREAM
+ * was received. Pure: the same records and
  * times give the same requests. Not thread-safe. */
 #pragma once
 
@@ -20,8 +22,8 @@
 
 struct http2_requests;
 
-/* A request has ended. `process`: that served it (request_process_name). `r`: its record, without weight and flags of
- * its choice; the callee may change it. */
+/* A request has ended. `process`: that served it (request_process_name), or with REQUEST_CLIENT that sent it. `r`: its
+ * record, without weight and flags of its choice; the callee may change it. */
 typedef void http2_ended(void *context, uint64_t process, struct request_record *r);
 
 /* What could not be put together so far. */

@@ -263,8 +263,8 @@ void http2_stream_write(const struct http2_stream *s, struct request_record *r)
     r->bytes_out = s->bytes_out;
     r->link = (struct link_ids){0};
     r->status = status_of(s);
-    r->flags = (r->flags & REQUEST_TLS) | (r->status ? 0 : REQUEST_NO_REPLY) | (s->is_shared ? REQUEST_SHARED : 0) |
-               (s->lacks_path ? REQUEST_NO_PATH : 0);
+    r->flags = (r->flags & (REQUEST_TLS | REQUEST_CLIENT)) | (r->status ? 0 : REQUEST_NO_REPLY) |
+               (s->is_shared ? REQUEST_SHARED : 0) | (s->lacks_path ? REQUEST_NO_PATH : 0);
     r->weight = 0;
     r->protocol = s->is_grpc ? REQUEST_GRPC : REQUEST_HTTP2;
     memcpy(r->line, s->line, at);

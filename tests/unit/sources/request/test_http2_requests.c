@@ -111,6 +111,31 @@ static void test_a_grpc_call_is_a_request_with_its_status(void **state)
     }
 }
 
+/* The other way round: the process sends the request, and receives the reply. */
+static void test_a_clients_stream_ends_with_what_it_receives(void **state)
+{
+    struct fixture f = {0};
+    struct http2_opened o = {
+        .kind = HTTP2_RECORD_OPENED, .connection = 5, .process = 99, .is_from_start = true, .r.flags = REQUEST_CLIENT};
+    (void)state;
+    open_on(&f, true);
+    http2_requests_take(f.requests, &o, sizeof(o));
+    put_frame(&f, HTTP2_SENT, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_request));
+    put_frame(&f, HTTP2_SENT, 1001, HTTP2_DATA, HTTP2_END_STREAM, 1, "", 20);
+    put_frame(&f, HTTP2_RECEIVED, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_reply));
+    put_frame(&f, HTTP2_RECEIVED, 2500, HTTP2_DATA, 0, 1, "", 30);
+    assert_int_equal(f.count, 0);
+    put_frame(&f, HTTP2_RECEIVED, 3000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES(not_found));
+    assert_int_equal(f.count, 1);
+    assert_true(f.ended[0].flags & REQUEST_CLIENT);
+    assert_string_equal(f.ended[0].line, "POST /a.B/C HTTP/2");
+    assert_int_equal(f.ended[0].status, REQUEST_GRPC_STATUS + 5);
+    assert_int_equal(f.ended[0].start_ns, 1000);
+    assert_int_equal(f.ended[0].duration_ns, 2000);
+    assert_int_equal(f.ended[0].bytes_in, 20);
+    http2_requests_free(f.requests);
+}
+
 static void test_interleaved_streams_end_in_any_order(void **state)
 {
     (void)state;
@@ -535,6 +560,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_grpc_call_is_a_request_with_its_status),
+        cmocka_unit_test(test_a_clients_stream_ends_with_what_it_receives),
         cmocka_unit_test(test_interleaved_streams_end_in_any_order),
         cmocka_unit_test(test_padding_priority_and_continuation_are_understood),
         cmocka_unit_test(test_trailers_of_a_request_are_no_request),
