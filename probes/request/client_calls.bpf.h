@@ -91,9 +91,10 @@ static __always_inline __u32 client_name_end(const struct client_text *t, __u32 
 {
     char name[STATEMENT_NAME];
     __u64 hash = 0;
-    const long n = bpf_probe_read_user_str(name, sizeof(name), (const void *)(t->at + at));
-    if (n <= 0 || n >= STATEMENT_NAME)
+    long n = bpf_probe_read_user_str(name, sizeof(name), (const void *)(t->at + at));
+    if (n < 0 || n >= STATEMENT_NAME)
         return 0;
+    n = n ?: 1; /* of an empty one, kernels before 6.13 return 0 */
     for (int i = 0; i < STATEMENT_NAME; i++) {
         if (i >= n - 1)
             break;

@@ -143,8 +143,8 @@ const struct subcommand subcommand_calls = {
     .synopsis = "[--service NAME] [--last 60s] [--json] [--agent ADDRESS]",
     .summary = "Show which services call which others, how often and how long they wait",
     .details =
-        "Prints a row for each service that serves requests and each service that it calls over HTTP/1, PostgreSQL, MySQL\n"
-        "or Redis. All calls are counted, not a sample. WAITED is until the first bytes of the replies, of all calls\n"
+        "Prints a row for each service that serves requests and each service that it calls over HTTP, gRPC, PostgreSQL,\n"
+        "MySQL or Redis. All calls are counted, not a sample. WAITED is until the first bytes of the replies, of all calls\n"
         "together: calls that wait at the same time count each. docs/why.md says what is not seen.\n"
         "Queries the agent of this node.",
     .run = run_calls,

@@ -8,6 +8,14 @@ uint64_t service_call_duration_start(uint32_t bucket)
     return bucket ? (uint64_t)(4 + (bucket - 1) % 4) << (FIRST_BITS + (bucket - 1) / 4) : 0;
 }
 
+uint32_t service_call_duration_bucket(uint64_t ns)
+{
+    uint32_t bucket = 0;
+    while (bucket + 1 < SERVICE_CALL_DURATIONS && service_call_duration_start(bucket + 1) <= ns)
+        bucket++;
+    return bucket;
+}
+
 void service_call_sums_add(struct service_call_sums *to, const struct service_call_sums *from)
 {
     to->failed += from->failed;

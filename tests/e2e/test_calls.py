@@ -158,7 +158,7 @@ server.serve_forever()
 """
 
 
-def test_wait_for_a_grpc_call_names_its_method(agent):
+def test_grpc_calls_are_named_and_counted(sonde, agent):
     watching = agent()
     with server_that_calls(Grpc, GRPC_APP) as (served, port):
         for _ in range(5):
@@ -168,8 +168,15 @@ def test_wait_for_a_grpc_call_names_its_method(agent):
             found = [r for r in json.loads(watching.text("/api/v1/requests"))["requests"] if r["port"] == served]
             return found if len(found) >= 5 else None
 
-        requests = wait_for(waits, what="the requests")
+        def row():
+            calls = json.loads(run_calls(sonde, "--json", "--service", f"127.0.0.1:{port}", "--agent", f"127.0.0.1:{watching.port}").stdout)["calls"]
+            return calls[0] if calls and calls[0]["calls"] >= 5 else None
+
+        requests, call = wait_for(waits, what="the requests"), wait_for(row, what="the calls")
     for request in requests:
         assert request["upstream_call"] == "gRPC /shop.Stock/Find", request
         waited = [s for s in request["segments"] if s["ns"] > 50_000_000]
         assert len(waited) == 1 and "gRPC /shop.Stock/Find" in waited[0]["detail"], request
+    assert call["client"].endswith(f" :{served}") and call["server"].endswith(f" :{port}"), call
+    assert call["protocol"] == "gRPC" and call["failed"] == 5 and call["wait_ns"] > 5 * 100_000_000, call
+    assert [(k["kind"], k["calls"]) for k in call["kinds"]] == [("/shop.Stock/Find", 5)], call

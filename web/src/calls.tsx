@@ -80,7 +80,7 @@ export function Calls({ calls, seconds, error }: { calls: Call[]; seconds: numbe
         <section class="requests calls" aria-labelledby="calls-title">
             <header class="bar">
                 <h2 id="calls-title">Which services call which</h2>
-                {calls.length > 0 && <p class="sum dim">All calls of the last {seconds} s, over HTTP/1, PostgreSQL, MySQL and Redis, and how long they waited for a reply; calls at the same time count each</p>}
+                {calls.length > 0 && <p class="sum dim">All calls of the last {seconds} s, over HTTP, gRPC, PostgreSQL, MySQL and Redis, and how long they waited for a reply; calls at the same time count each</p>}
             </header>
             {error && <p class="failed" role="alert">{error}</p>}
             {calls.length > 0 && (

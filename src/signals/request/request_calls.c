@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <uthash.h>
 
 #define SWEEP_NS 1000000000ull
@@ -181,6 +182,47 @@ static void take_counts(struct request_calls *c, const struct service_call_key *
     }
 }
 
+/* ---- calls over HTTP/2 ---- */
+
+/* The network namespace of a process, for loopback addresses; 0: not known. */
+static uint32_t find_network(uint32_t pid)
+{
+    char path[32];
+    struct stat network;
+    snprintf(path, sizeof(path), "/proc/%u/ns/net", pid);
+    return stat(path, &network) == 0 ? (uint32_t)network.st_ino : 0;
+}
+
+static bool is_loopback(const struct service_address *a)
+{
+    static const uint8_t loopback[16] = {[15] = 1}, mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+    return memcmp(a->address, loopback, sizeof(loopback)) == 0 || memcmp(a->address, mapped, sizeof(mapped)) == 0;
+}
+
+/* `text` is "gRPC /package.Service/Method", or "HTTP GET". */
+static bool take_http2(void *context, uint64_t process, const struct service_address *server, const char *text,
+                       const struct service_call_sums *sums)
+{
+    struct request_calls *c = context;
+    const uint32_t pid = request_name_pid(process);
+    struct counted_calls counted = {.key = {.process = process, .server = *server}};
+    char address[SERVICE_CALL_ADDRESS_BYTES], protocol[SERVICE_CALL_PROTOCOL_BYTES];
+    if (is_loopback(server))
+        counted.key.server.network = find_network(pid);
+    if (!name_ends(c, &counted))
+        return false;
+    name_address(server, address);
+    snprintf(protocol, sizeof(protocol), "%.*s", (int)strcspn(text, " "), text);
+    c->services->emit_calls(c->services->pipeline, &(struct service_call_traffic){.time_ns = c->swept_ns,
+                                                                                  .client = counted.client,
+                                                                                  .server = counted.server,
+                                                                                  .address = address,
+                                                                                  .protocol = protocol,
+                                                                                  .kind = text + strcspn(text, " ") + 1,
+                                                                                  .sums = *sums});
+    return true;
+}
+
 void request_calls_sweep(struct request_calls *c, uint64_t now_ns)
 {
     struct service_call_key key;
@@ -191,4 +233,5 @@ void request_calls_sweep(struct request_calls *c, uint64_t now_ns)
     _cleanup_(map_walk_end) struct map_walk walk = request_source_service_calls(c->source);
     while (map_walk_next(&walk, &key, &counts))
         take_counts(c, &key, &counts, now_ns);
+    request_source_take_http2_calls(c->source, take_http2, c);
 }

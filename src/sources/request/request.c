@@ -346,6 +346,11 @@ void request_source_http2_asked(void *request_source, uint64_t cookie, uint64_t 
     http2_drain_asked(s->http2, cookie, from_ns, to_ns, out);
 }
 
+void request_source_take_http2_calls(void *request_source, http2_calls_taker *take, void *context)
+{
+    http2_drain_take_calls(((struct request_source *)request_source)->http2, take, context);
+}
+
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret)
 {
     const struct request_source *s = request_source;

@@ -62,5 +62,7 @@ bool request_source_service_process(void *request_source, const struct service_a
  * that is known, or different calls. */
 void request_source_http2_asked(void *request_source, uint64_t cookie, uint64_t from_ns, uint64_t to_ns,
                                 char out[HTTP2_CALL_BYTES]);
+/* As http2_calls_take. */
+void request_source_take_http2_calls(void *request_source, http2_calls_taker *take, void *context);
 /* The other end of the socket with this cookie. False: not known. */
 bool request_source_peer(void *request_source, uint64_t cookie, struct request_peer *ret);

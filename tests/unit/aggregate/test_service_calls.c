@@ -20,14 +20,6 @@ static struct service_calls *new_calls(void)
     return s;
 }
 
-static uint32_t bucket_of(uint64_t ns)
-{
-    uint32_t bucket = 0;
-    while (service_call_duration_start(bucket + 1) <= ns)
-        bucket++;
-    return bucket;
-}
-
 /* `count` calls that took `ns` each. */
 static void add_to(struct service_calls *s, uint64_t time_ns, const char *address, const char *kind, uint64_t count,
                    uint64_t ns)
@@ -39,7 +31,7 @@ static void add_to(struct service_calls *s, uint64_t time_ns, const char *addres
                                      .protocol = "PostgreSQL",
                                      .kind = kind,
                                      .sums = {.wait_ns = count * ns}};
-    t.sums.durations[bucket_of(ns)] = count;
+    t.sums.durations[service_call_duration_bucket(ns)] = count;
     service_calls_add(s, &t);
 }
 
@@ -55,6 +47,9 @@ static void test_durations_have_buckets(void **state)
     assert_int_equal(service_call_duration_start(1), 1 << 16);
     assert_int_equal(service_call_duration_start(2), (1 << 16) + (1 << 14));
     assert_int_equal(service_call_duration_start(5), 1 << 17);
+    for (uint32_t i = 0; i < SERVICE_CALL_DURATIONS; i++)
+        assert_int_equal(service_call_duration_bucket(service_call_duration_start(i)), i);
+    assert_int_equal(service_call_duration_bucket(UINT64_MAX), SERVICE_CALL_DURATIONS - 1);
     for (uint32_t i = 1; i < SERVICE_CALL_DURATIONS; i++)
         assert_true(service_call_duration_start(i + 1) * 4 <= service_call_duration_start(i) * 5);
 }

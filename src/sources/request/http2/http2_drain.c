@@ -6,7 +6,6 @@
 #include "probes/common/sampling.h"
 #include "probes/request/request_choice.h"
 #include "sources/events/batch.h"
-#include "sources/request/http2/http2_calls.h"
 #include "sources/request/http2/http2_requests.h"
 
 #include <bpf/libbpf.h>
@@ -89,7 +88,7 @@ static void take_ended(void *context, uint64_t process, struct request_record *r
 {
     struct http2_drain *d = context;
     if (r->flags & REQUEST_CLIENT) {
-        http2_calls_add(&d->calls, r);
+        http2_calls_add(&d->calls, process, r);
         return;
     }
     struct process *p = find_process(d, process);
@@ -138,6 +137,7 @@ void http2_drain_free(struct http2_drain *d)
         return;
     ring_buffer__free(d->ring);
     http2_requests_free(d->requests);
+    http2_calls_clear(&d->calls);
     for (uint32_t i = 0; i < HTTP2_PROCESSES_MAX; i++)
         free(d->processes[i]);
     free(d);
@@ -166,12 +166,18 @@ void http2_drain_losses(const struct http2_drain *d, struct losses *losses)
     losses->count[LOSS_REQUEST_UNMATCHED] += l->gaps;
     losses->count[LOSS_REQUEST_UNBOUND] += l->unbound;
     losses->count[LOSS_REQUEST_NOT_DETAILED] += d->not_detailed;
+    losses->count[LOSS_CALL_UNCOUNTED] += d->calls.uncounted;
 }
 
 void http2_drain_asked(const struct http2_drain *d, uint64_t socket, uint64_t from_ns, uint64_t to_ns,
                        char out[HTTP2_CALL_BYTES])
 {
     http2_calls_find(&d->calls, socket, from_ns, to_ns, out);
+}
+
+void http2_drain_take_calls(struct http2_drain *d, http2_calls_taker *take, void *context)
+{
+    http2_calls_take(&d->calls, take, context);
 }
 
 size_t http2_drain_bytes(const struct http2_drain *d)

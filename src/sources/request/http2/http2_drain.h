@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "model/loss.h"
+#include "sources/request/http2/http2_calls.h"
 
 #include <linux/types.h>
 
@@ -15,7 +16,6 @@
 #include <stdint.h>
 
 #define HTTP2_PROCESSES_MAX 256
-#define HTTP2_CALL_BYTES    128
 
 struct batch;
 struct http2_drain;
@@ -40,6 +40,8 @@ void http2_drain_forget_process(struct http2_drain *d, uint32_t place);
 /* As request_source_http2_asked. */
 void http2_drain_asked(const struct http2_drain *d, uint64_t socket, uint64_t from_ns, uint64_t to_ns,
                        char out[HTTP2_CALL_BYTES]);
+/* As http2_calls_take. */
+void http2_drain_take_calls(struct http2_drain *d, http2_calls_taker *take, void *context);
 
 void http2_drain_losses(const struct http2_drain *d, struct losses *losses);
 size_t http2_drain_bytes(const struct http2_drain *d);

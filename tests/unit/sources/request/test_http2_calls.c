@@ -1,4 +1,4 @@
-/* Calls over HTTP/2: what was asked on a socket at some time, and which calls are forgotten. */
+/* Calls over HTTP/2: what was asked on a socket at some time, which calls are forgotten, and the counts of all. */
 #include "sources/request/http2/http2_calls.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@ static void add(struct http2_calls *c, uint64_t socket, uint64_t start_ns, uint6
         .h.time_ns = end_ns, .socket = socket, .start_ns = start_ns, .protocol = protocol, .flags = flags};
     snprintf(r.line, sizeof(r.line), "%s", line);
     r.line_bytes = (uint8_t)strlen(r.line);
-    http2_calls_add(c, &r);
+    http2_calls_add(c, 99, &r);
 }
 
 static void expect(const struct http2_calls *c, uint64_t socket, uint64_t from_ns, uint64_t to_ns, const char *text)
@@ -41,6 +41,7 @@ static void test_call_is_named(void **state)
     expect(&c, 5, 10, 100, "");
     expect(&c, 9, 110, 190, "");
     expect(&c, 0, 110, 190, "");
+    http2_calls_clear(&c);
 }
 
 static void test_different_calls_have_no_name(void **state)
@@ -53,6 +54,7 @@ static void test_different_calls_have_no_name(void **state)
     expect(&c, 5, 100, 220, "gRPC /shop.Stock/Find");
     expect(&c, 5, 100, 240, "");
     expect(&c, 5, 250, 260, "gRPC /shop.Stock/Reserve");
+    http2_calls_clear(&c);
 }
 
 static void test_oldest_call_is_forgotten(void **state)
@@ -65,6 +67,75 @@ static void test_oldest_call_is_forgotten(void **state)
     expect(&c, 5, 110, 190, "gRPC /shop.Stock/Find");
     add(&c, 6, 100, 200, "POST /a.B/C HTTP/2", REQUEST_GRPC, 0);
     expect(&c, 5, 110, 190, "");
+    http2_calls_clear(&c);
+}
+
+struct taken {
+    bool is_wanted;
+    size_t count;
+    uint64_t calls, failed, wait_ns;
+};
+
+static bool keep(void *context, uint64_t process, const struct service_address *server, const char *text,
+                 const struct service_call_sums *sums)
+{
+    static const uint8_t expected[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 3};
+    struct taken *t = context;
+    assert_int_equal(process, 99);
+    assert_memory_equal(server->address, expected, sizeof(expected));
+    assert_int_equal(server->port, 50051);
+    assert_memory_equal(text, "gRPC /", 6);
+    t->count++;
+    t->calls += service_call_sums_calls(sums);
+    t->failed += sums->failed;
+    t->wait_ns += sums->wait_ns;
+    return t->is_wanted;
+}
+
+static void add_call(struct http2_calls *c, const char *method, uint16_t status)
+{
+    struct request_record r = {.socket = 5,
+                               .duration_ns = 100,
+                               .status = status,
+                               .peer_family = 2,
+                               .peer_port = 50051,
+                               .peer_address = {10, 0, 0, 3},
+                               .protocol = REQUEST_GRPC};
+    snprintf(r.line, sizeof(r.line), "POST /a.B/%s HTTP/2", method);
+    http2_calls_add(c, 99, &r);
+}
+
+static void test_calls_are_counted_until_they_are_taken(void **state)
+{
+    static struct http2_calls c;
+    struct taken t = {.is_wanted = false};
+    (void)state;
+    add_call(&c, "C", REQUEST_GRPC_STATUS);
+    add_call(&c, "C", REQUEST_GRPC_STATUS + 5);
+    add_call(&c, "D", REQUEST_GRPC_STATUS);
+    http2_calls_take(&c, keep, &t); /* they stay */
+    t = (struct taken){.is_wanted = true};
+    http2_calls_take(&c, keep, &t);
+    assert_int_equal(t.count, 2);
+    assert_int_equal(t.calls, 3);
+    assert_int_equal(t.failed, 1);
+    assert_int_equal(t.wait_ns, 300);
+    t.count = 0;
+    http2_calls_take(&c, keep, &t);
+    assert_int_equal(t.count, 0);
+}
+
+static void test_counts_are_bounded(void **state)
+{
+    static struct http2_calls c;
+    char method[16];
+    (void)state;
+    for (int i = 0; i < HTTP2_CALL_COUNTS_MAX + 3; i++) {
+        snprintf(method, sizeof(method), "C%d", i);
+        add_call(&c, method, REQUEST_GRPC_STATUS);
+    }
+    assert_int_equal(c.uncounted, 3);
+    http2_calls_clear(&c);
 }
 
 int main(void)
@@ -73,6 +144,8 @@ int main(void)
         cmocka_unit_test(test_call_is_named),
         cmocka_unit_test(test_different_calls_have_no_name),
         cmocka_unit_test(test_oldest_call_is_forgotten),
+        cmocka_unit_test(test_calls_are_counted_until_they_are_taken),
+        cmocka_unit_test(test_counts_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
