@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/peer.h"
-#include "diagnose/flight/client_calls.h"
+#include "diagnose/path/path_asked.h"
 #include "diagnose/request_sentence.h"
 #include "diagnose/route.h"
 
@@ -155,7 +155,7 @@ static int set_upstream(struct diagnosis *d, const struct request_names *names)
     const struct outside *longest = find_longest(all, count);
     if (longest) {
         name_outside(d, longest, names);
-        path_text_asked(longest->longest, &names->path, d->upstream_call);
+        path_asked_text(longest->longest, &names->path, d->upstream_call);
         r->upstream_longest_ns = longest->ns;
     }
     r->upstream = d->upstream;

@@ -4,8 +4,8 @@
 #include "base/buf.h"
 #include "base/units.h"
 #include "diagnose/code/stack_text.h"
-#include "diagnose/flight/client_calls.h"
 #include "diagnose/flight/syscalls.h"
+#include "diagnose/path/path_asked.h"
 #include "diagnose/path/path_notes.h"
 #include "diagnose/path/path_reclaim.h"
 
@@ -107,16 +107,6 @@ static bool is_file_lock(const struct path_segment *s)
     return s->kind == REQUEST_PART_LOCK && s->for_tid && (s->for_syscall == SYS_flock || s->for_syscall == SYS_fcntl);
 }
 
-const char *path_text_asked(const struct path_segment *s, const struct path_names *names, char out[PATH_ASKED_BYTES])
-{
-    const uint64_t socket = s->call ?: s->kind == REQUEST_PART_DOWNSTREAM ? s->socket : 0;
-    _Static_assert(PATH_ASKED_BYTES >= CLIENT_CALL_TEXT_BYTES, "room for both");
-    client_call_text(s->asks, out);
-    if (!out[0] && socket && names->asked)
-        names->asked(names->context, socket, s->start_ns, s->end_ns, out);
-    return out;
-}
-
 /* "pread64 of weights.bin (ext4)", "PostgreSQL SELECT" */
 static void describe_call(const struct path_segments *path, const struct path_segment *s,
                           const struct path_names *names, char *out)
@@ -130,7 +120,7 @@ static void describe_call(const struct path_segments *path, const struct path_se
         return;
     }
     if (s->kind == REQUEST_PART_DOWNSTREAM)
-        append(out, "", path_text_asked(s, names, asked));
+        append(out, "", path_asked_text(s, names, asked));
     if (out[0] || !is_wait(s->kind) || (s->syscall < 0 && s->kind != REQUEST_PART_DISK))
         return;
     append(out, "", syscall_name(s->syscall, call, sizeof(call)));
@@ -242,7 +232,7 @@ static void describe(const struct path_segments *path, struct described *d, uint
         snprintf(where, sizeof(where), "%s %s", place_relation(s), place);
     append(d->detail, " ", where);
     if (s->pid && s->pid != pid)
-        append(d->detail, ", for ", path_text_asked(s, names, asked));
+        append(d->detail, ", for ", path_asked_text(s, names, asked));
     append(d->detail, ": ", reason_of(s, names, reason));
 }
 

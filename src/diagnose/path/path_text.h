@@ -65,10 +65,6 @@ struct path_names {
     void (*asked)(void *context, uint64_t cookie, uint64_t from_ns, uint64_t to_ns, char out[PATH_ASKED_BYTES]);
 };
 
-/* Writes what another service was asked for, for which the request waited in this segment: "PostgreSQL SELECT"; "": not
- * known. Returns `out`. */
-const char *path_text_asked(const struct path_segment *s, const struct path_names *names, char out[PATH_ASKED_BYTES]);
-
 /* Writes "CPU 1 ran NET_RX": `what` is RECORDER_INTERRUPT's object. Returns `out`. */
 #define PATH_RAN_BYTES (32 + PATH_INTERRUPT_BYTES)
 const char *path_text_interrupt(uint64_t what, const struct path_names *names, char out[PATH_RAN_BYTES]);

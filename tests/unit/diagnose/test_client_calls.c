@@ -99,10 +99,17 @@ static void test_protocol_and_kind(void **state)
     assert_string_equal(client_call_kind(client_call(CLIENT_HTTP, CLIENT_WORD_COUNT)), "");
 }
 
+static void find_asked(void *context, uint64_t cookie, uint64_t from_ns, uint64_t to_ns, char out[PATH_ASKED_BYTES])
+{
+    (void)context;
+    if (cookie == SERVICE && from_ns == 0 && to_ns == 1000000)
+        snprintf(out, PATH_ASKED_BYTES, "gRPC /shop.Stock/Find");
+}
+
 static void expect_detail(struct path_segment s, const char *expected)
 {
     const struct path_segments path = {.items = &s, .count = 1, .begin_ns = s.start_ns};
-    const struct path_names names = {0};
+    const struct path_names names = {.asked = find_asked};
     _cleanup_(path_text_freep) struct path_text *text = NULL;
     size_t n;
     assert_int_equal(path_text_new(&path, 1, 11, &names, &text), 0);
@@ -131,6 +138,17 @@ static void test_details(void **state)
     expect_detail(s, "");
     s.tid = s.pid = 210;
     expect_detail(s, "in thread 210 of process 210, for Redis GET");
+    s.asks = 0;
+    s.call = SERVICE;
+    expect_detail(s, "in thread 210 of process 210, for gRPC /shop.Stock/Find");
+    s.tid = 11;
+    s.pid = 1;
+    s.kind = REQUEST_PART_DOWNSTREAM;
+    s.call = 0;
+    s.socket = SERVICE;
+    expect_detail(s, "gRPC /shop.Stock/Find");
+    s.socket = R;
+    expect_detail(s, "recvfrom");
 }
 
 int main(void)
