@@ -47,8 +47,8 @@ const struct recorder_record *recording_next(const struct flight_window *window,
 /* The calling process, which is not the one of the recording, becomes a server. In test_recorder_calls.c. */
 void serve_a_request(void);
 
-/* In test_service_calls.c. */
-void test_service_calls_are_counted(void **state);
+/* Has one process call another, and asserts that the calls are counted. In test_service_calls.c, as the next one. */
+void expect_service_calls(const struct recording *r);
 void test_service_calls_on_unix_sockets(void **state);
 
 /* In test_recorder_sockets.c. */

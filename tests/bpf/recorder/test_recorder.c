@@ -313,7 +313,6 @@ int main(void)
         cmocka_unit_test(test_peeking_is_no_receive),
         cmocka_unit_test(test_tcp_sequence_numbers),
         cmocka_unit_test(test_calls_of_a_server),
-        cmocka_unit_test(test_service_calls_are_counted),
         cmocka_unit_test(test_service_calls_on_unix_sockets),
         cmocka_unit_test(test_other_sends_are_no_calls),
         cmocka_unit_test(test_answer_of_one_letter_is_no_request),

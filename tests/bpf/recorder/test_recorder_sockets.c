@@ -248,6 +248,7 @@ void test_every_attach_method(void **state)
         flight_recorder_window_free(&w);
         close(ends[0]);
         close(ends[1]);
+        expect_service_calls(&r);
         recording_end(&r);
         methods++;
     }
