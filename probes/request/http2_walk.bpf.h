@@ -27,9 +27,8 @@ struct http2_side {
     __u8 has_gap;   /* bytes were missed, and no record said so yet */
     __u8 is_data;   /* the frame is DATA: its head is copied at its end, */
     __u8 head[HTTP2_HEAD_BYTES];
-    __u8 is_body; /* and its payload has just begun */
-    __u8
-        is_client; /* of a connection that the process began: it receives replies, of whose payload nothing is copied */
+    __u8 is_body;   /* and its payload has just begun */
+    __u8 is_client; /* of a connection that the process began: nothing of a payload is copied */
     __u8 reserved[5];
 };
 

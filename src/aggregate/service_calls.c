@@ -86,20 +86,32 @@ static bool is_cut_of(const char *cut, size_t size, const char *text)
     return strncmp(cut, text, size - 1) == 0;
 }
 
+/* By its address: which service reads there may be known later. Unix sockets have none, but always a service. */
+static bool is_server_of(const struct service_call *names, const char *server, const char *address)
+{
+    return is_cut_of(names->address, sizeof(names->address), address) &&
+           (address[0] || is_cut_of(names->server, sizeof(names->server), server));
+}
+
 static bool is_row_of(const struct call_row *row, const struct service_call_traffic *t)
 {
-    return is_cut_of(row->kind, sizeof(row->kind), t->kind) &&
-           is_cut_of(row->names.address, sizeof(row->names.address), t->address) &&
+    return is_cut_of(row->kind, sizeof(row->kind), t->kind) && is_server_of(&row->names, t->server, t->address) &&
            is_cut_of(row->names.client, sizeof(row->names.client), t->client) &&
-           is_cut_of(row->names.server, sizeof(row->names.server), t->server) &&
            is_cut_of(row->names.protocol, sizeof(row->names.protocol), t->protocol);
 }
 
-/* Of the same names, whatever the kind. */
+/* Whatever the kind. */
 static bool is_same_group(const struct service_call *a, const struct service_call *b)
 {
-    return strcmp(a->client, b->client) == 0 && strcmp(a->server, b->server) == 0 &&
-           strcmp(a->address, b->address) == 0 && strcmp(a->protocol, b->protocol) == 0;
+    return strcmp(a->client, b->client) == 0 && is_server_of(a, b->server, b->address) &&
+           strcmp(a->protocol, b->protocol) == 0;
+}
+
+/* The latest name counts. */
+static void set_server(struct service_call *names, const char *server)
+{
+    if (server[0])
+        snprintf(names->server, sizeof(names->server), "%s", server);
 }
 
 /* Moves what a row has counted to another one of its group, so that no counter of a metric decreases. */
@@ -148,6 +160,8 @@ void service_calls_add(struct service_calls *s, const struct service_call_traffi
     advance_slots(s, traffic->time_ns);
     struct call_row *row = find_row(s, traffic);
     row->last_ns = traffic->time_ns;
+    if (row != s->rows[0])
+        set_server(&row->names, traffic->server);
     service_call_sums_add(&row->total, &traffic->sums);
     row->slots[s->slot % SLOTS].failed += (uint32_t)traffic->sums.failed;
     row->slots[s->slot % SLOTS].wait_ns += traffic->sums.wait_ns;
@@ -200,6 +214,7 @@ static size_t add_to_group(struct call_group *groups, size_t count, const struct
         i++;
     if (i == count)
         groups[count++] = (struct call_group){.call = row->names};
+    set_server(&groups[i].call, row->names.server);
     service_call_sums_add(&groups[i].sums, sums);
     if (row->kind[0])
         add_kind(&groups[i].call, row->kind, sums);

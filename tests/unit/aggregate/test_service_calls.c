@@ -99,6 +99,35 @@ static void test_longest_wait_comes_first(void **state)
     assert_string_equal(calls[1].server, "");
 }
 
+static void add_by_name(struct service_calls *s, const char *server, const char *address, const char *kind)
+{
+    service_calls_add(s, &(struct service_call_traffic){.time_ns = START,
+                                                        .client = "shop :8000",
+                                                        .server = server,
+                                                        .address = address,
+                                                        .protocol = "Redis",
+                                                        .kind = kind,
+                                                        .sums = {.wait_ns = 1, .durations = {1}}});
+}
+
+/* Which service reads at an address may be known after the first calls. Unix sockets have no address. */
+static void test_server_is_named_later(void **state)
+{
+    (void)state;
+    _cleanup_(service_calls_freep) struct service_calls *s = new_calls();
+    _cleanup_free_ struct service_call *calls = NULL;
+    size_t count;
+    add_by_name(s, "", "127.0.0.1:6379", "PING");
+    add_by_name(s, "", "127.0.0.1:6379", "GET");
+    add_by_name(s, "redis :6379", "127.0.0.1:6379", "GET");
+    add_by_name(s, "redis", "", "GET");
+    add_by_name(s, "valkey", "", "GET");
+    assert_int_equal(service_calls_list(s, START, START + S, &calls, &count), 0);
+    assert_int_equal(count, 3);
+    assert_string_equal(calls[0].server, "redis :6379");
+    assert_int_equal(calls[0].calls, 3);
+}
+
 static void test_only_the_interval_counts(void **state)
 {
     (void)state;
@@ -178,9 +207,10 @@ static void test_idle_row_gives_up_its_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_durations_have_buckets),   cmocka_unit_test(test_kinds_of_a_service_are_one_row),
-        cmocka_unit_test(test_longest_wait_comes_first), cmocka_unit_test(test_only_the_interval_counts),
-        cmocka_unit_test(test_further_rows_are_one),     cmocka_unit_test(test_idle_row_gives_up_its_place),
+        cmocka_unit_test(test_durations_have_buckets),      cmocka_unit_test(test_kinds_of_a_service_are_one_row),
+        cmocka_unit_test(test_longest_wait_comes_first),    cmocka_unit_test(test_only_the_interval_counts),
+        cmocka_unit_test(test_server_is_named_later),       cmocka_unit_test(test_further_rows_are_one),
+        cmocka_unit_test(test_idle_row_gives_up_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
