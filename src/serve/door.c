@@ -31,22 +31,6 @@ struct door {
     uint64_t former_ns;        /* since when */
 };
 
-static enum MHD_Result count_host(void *count, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    (void)kind;
-    (void)value;
-    *(unsigned *)count += strcasecmp(name, "Host") == 0;
-    return MHD_YES;
-}
-
-/* NULL: no Host header, or several: a proxy may have used another one (RFC 9112, 3.2). */
-static const char *find_host(struct MHD_Connection *connection)
-{
-    unsigned count = 0;
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &count);
-    return count == 1 ? http_header(connection, "Host") : NULL;
-}
-
 static enum MHD_Result refuse_host(struct door *d, struct MHD_Connection *connection, const char *host)
 {
     if (!host)
@@ -85,7 +69,7 @@ static bool is_allowed(const struct door *d, struct MHD_Connection *connection, 
 static enum MHD_Result check_request(struct door *d, struct MHD_Connection *connection, const char *url,
                                      const char *method, bool *ret_refused)
 {
-    const char *host = find_host(connection);
+    const char *host = http_host(connection);
     *ret_refused = true;
     if (d->o.hosts && (!host || !host_allowed(d->o.hosts, host)))
         return refuse_host(d, connection, host);

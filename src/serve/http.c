@@ -161,6 +161,21 @@ const char *http_header(struct MHD_Connection *connection, const char *name)
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
+static enum MHD_Result count_host(void *count, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(unsigned *)count += strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+const char *http_host(struct MHD_Connection *connection)
+{
+    unsigned count = 0;
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &count);
+    return count == 1 ? http_header(connection, "Host") : NULL;
+}
+
 static bool quality_is_zero(const char *parameters, size_t size)
 {
     const char *q = memmem(parameters, size, "q=", 2);

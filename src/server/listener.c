@@ -36,7 +36,7 @@ struct request {
 
 static bool is_allowed(const struct listener *l, struct MHD_Connection *connection)
 {
-    const char *host = http_header(connection, "Host");
+    const char *host = http_host(connection);
     if (l->o.access)
         return access_allows(l->o.access, http_header(connection, "Authorization"),
                              MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
@@ -46,7 +46,7 @@ static bool is_allowed(const struct listener *l, struct MHD_Connection *connecti
 /* Pages of other sites, or of other ports of this one, must not use a visitor's browser. */
 static bool is_cross_site(struct MHD_Connection *connection)
 {
-    const char *site = http_header(connection, "Sec-Fetch-Site"), *host = http_header(connection, "Host");
+    const char *site = http_header(connection, "Sec-Fetch-Site"), *host = http_host(connection);
     const char *origin = http_header(connection, "Origin"), *after = origin ? strstr(origin, "://") : NULL;
     return (site && strcmp(site, "cross-site") == 0) ||
            (origin && !(after && host && strcasecmp(after + strlen("://"), host) == 0));
@@ -68,9 +68,10 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
     if (is_cross_site(connection))
         *ret = http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
     else if (!is_allowed(l, connection))
-        *ret = l->o.access ? reply_unauthorized(connection)
-                           : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
-                                             "only names of this machine are accepted in the Host header");
+        *ret = l->o.access
+                   ? reply_unauthorized(connection)
+                   : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
+                                     "exactly one Host header is accepted, and only with names of this machine");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
         *ret = http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are supported");
     else if (length && strtoull(length, NULL, 10) > l->o.body_max_bytes)

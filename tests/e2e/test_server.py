@@ -97,6 +97,18 @@ def test_requests_that_are_refused(server):
     assert ask(one.otlp_port, "GET", "/v1/traces", None, {})[0] == 405
 
 
+def test_exactly_one_host_header_is_accepted(server):
+    one = server()
+    for hosts, expected in [(["127.0.0.1"], 200), (["127.0.0.1", "evil.example"], 403), (["127.0.0.1", "127.0.0.1"], 403), ([], 400)]:
+        connection = http.client.HTTPConnection("127.0.0.1", one.sql_port, timeout=60)
+        connection.putrequest("GET", "/ping", skip_host=True)
+        for host in hosts:
+            connection.putheader("Host", f"{host}:{one.sql_port}")
+        connection.endheaders()
+        assert connection.getresponse().status == expected, hosts
+        connection.close()
+
+
 def test_readers_can_only_read(server, tmp_path):
     one = server()
     secret = tmp_path / "secret"
