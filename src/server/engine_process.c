@@ -3,10 +3,12 @@
 
 #include "base/buf.h"
 #include "base/descriptors.h"
+#include "base/log.h"
 #include "server/chdb_library.h"
 #include "server/engine_confine.h"
 #include "server/engine_wire.h"
 #include "server/tables.h"
+#include "server/views.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -111,6 +113,42 @@ static void renew_session(struct session *s)
         _exit(1); /* the server starts another process */
 }
 
+/* ---- views ---- */
+
+static int create_view(const struct session *s, size_t view, struct buf *why)
+{
+    _cleanup_buf_ struct buf find = {0}, found = {0}, create = {0};
+    view_put_find(&find, view);
+    const int r = run_statement(s, &find, &found);
+    if (r < 0)
+        return r;
+    switch (view_state(view, found.data, found.size)) {
+    case VIEW_IS_CURRENT:
+        return 0;
+    case VIEW_IS_FOREIGN:
+        log_warning(TABLES_DATABASE ".%s is not a view of sonde server and is left as it is", view_name(view));
+        return 0;
+    case VIEW_IS_MISSING:
+    case VIEW_IS_OLD:
+        break;
+    }
+    view_put_create(&create, view);
+    return run_statement(s, &create, why);
+}
+
+/* The server works without a view. One can fail where it selects from a table that is not ours but has its name. */
+static void create_views(struct session *s)
+{
+    for (size_t view = 0; view < views_count(); view++) {
+        _cleanup_buf_ struct buf why = {0};
+        if (create_view(s, view, &why) == 0)
+            continue;
+        log_warning("the view " TABLES_DATABASE ".%s cannot be created: %.*s", view_name(view), (int)why.size,
+                    why.data ? why.data : "");
+        renew_session(s);
+    }
+}
+
 /* ---- requests ---- */
 
 static int insert_rows(const struct session *s, const struct engine_request *request, int fd, struct buf *out)
@@ -211,8 +249,12 @@ static int open_sessions(struct session *sessions, const struct opening *opening
     for (int i = 0; r == 0 && i < ENGINE_SESSIONS; i++) {
         sessions[i] = (struct session){
             .opening = opening, .library = &opening->library, .socket = ENGINE_FIRST_SOCKET + i, .may_insert = i == 0};
-        r = i == 0 ? open_session(&sessions[i], why) ?: create_tables(&sessions[i], keep_days, why)
-                   : open_session(&sessions[i], why);
+        r = open_session(&sessions[i], why);
+        if (r == 0 && sessions[i].may_insert) {
+            r = create_tables(&sessions[i], keep_days, why);
+            if (r == 0)
+                create_views(&sessions[i]);
+        }
     }
     return r;
 }

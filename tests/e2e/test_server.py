@@ -285,3 +285,7 @@ def test_what_an_agent_sends(server, agent, run):
                     " AND SpanName = 'GET /sleep'", "GET /sleep\tUnset\t1\t1", 60)
     one.await_value("SELECT StatusCode FROM otel_traces WHERE ServiceName = 'served' AND SpanName = 'GET /status'", "Error", 60)
     one.await_value("SELECT max(Count) FROM otel_metrics_histogram WHERE MetricName = 'http.server.request.duration' AND Attributes['http.route'] = '/sleep'", "1", 60)
+    assert one.value("SELECT route, status, failed, duration_ms > 200, parts_ms['sleep'] > 200, source FROM requests WHERE service = 'served' AND route = '/sleep'") == \
+        "/sleep\t200\tfalse\t1\t1\tsonde"
+    assert one.value("SELECT kind, owner FROM request_segments WHERE service = 'served' AND route = '/sleep' ORDER BY duration_ms DESC LIMIT 1") == "sleep\tthis"
+    assert one.value("SELECT agent_version != '', kernel, spans >= 2 FROM hosts") == f"1\t{os.uname().release}\t1"

@@ -1,0 +1,139 @@
+/* The text of the views; see views.h. Conditions on their plain columns (time, day, host, service) reach the tables'
+ * partitions and indexes: a view must not hide these columns in a window function or an ARRAY JOIN. */
+#include "server/views.h"
+
+#include "server/tables.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define COMMENT       "made by sonde server, "
+#define COMMENT_BYTES 64
+
+#define SEGMENT_MS    "toUInt64OrZero(attributes['sonde.duration_ns']) / 1e6"
+
+static const struct view {
+    const char *name, *select;
+} views[] = {
+    {"requests",
+     "SELECT Timestamp AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, "
+     "if(ScopeName = 'sonde', 'sonde', 'sdk') AS source, SpanAttributes['http.request.method'] AS method, "
+     "multiIf(SpanAttributes['http.route'] != '', SpanAttributes['http.route'], "
+     "SpanAttributes['rpc.method'] != '', SpanAttributes['rpc.method'], SpanName) AS route, "
+     "if(SpanAttributes['http.response.status_code'] != '', SpanAttributes['http.response.status_code'], "
+     "SpanAttributes['rpc.response.status_code']) AS status, "
+     "Duration / 1e6 AS duration_ms, toBool(CAST(StatusCode, 'String') = 'Error') AS failed, toBool(SpanAttributes['sonde.slow'] = 'true') AS slow, "
+     "SpanAttributes['sonde.cause'] AS cause, "
+     "mapApply((key, value) -> (substring(key, 17, length(key) - 19), toUInt64OrZero(value) / 1e6), "
+     "mapFilter((key, value) -> startsWith(key, 'sonde.component.'), SpanAttributes)) AS parts_ms, "
+     "SpanAttributes['sonde.upstream'] AS upstream, SpanAttributes['sonde.upstream.call'] AS upstream_call, "
+     "if(ScopeName = 'sonde', toUInt64OrZero(SpanAttributes['sonde.sampling.weight']), 1) AS weight, "
+     "TraceId AS trace_id, SpanId AS span_id, ParentSpanId AS parent_span_id, "
+     "SpanAttributes AS attributes, ResourceAttributes AS resource "
+     "FROM otel.otel_traces WHERE SpanKind = 'Server'"},
+    {"slow_requests",
+     "SELECT time, host, service, method, route, status, duration_ms, cause, parts_ms, upstream, upstream_call, "
+     "trace_id, span_id FROM otel.requests WHERE slow"},
+    {"request_segments",
+     "SELECT Timestamp AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, "
+     "if(SpanAttributes['http.route'] != '', SpanAttributes['http.route'], SpanAttributes['rpc.method']) AS route, "
+     "begin, kind, " SEGMENT_MS " AS duration_ms, attributes['sonde.owner'] AS owner, "
+     "attributes['sonde.process'] AS process, attributes['thread.name'] AS thread, "
+     "attributes['sonde.detail'] AS detail, attributes['sonde.notes'] AS notes, "
+     "toBool(attributes['sonde.inferred'] = 'true') AS inferred, TraceId AS trace_id, SpanId AS span_id "
+     "FROM otel.otel_traces "
+     "ARRAY JOIN Events.Timestamp AS begin, Events.Name AS kind, Events.Attributes AS attributes "
+     "WHERE ScopeName = 'sonde' AND SpanKind = 'Server'"},
+    {"routes_per_minute", "SELECT toStartOfMinute(time) AS minute, host, service, source, method, route, "
+                          "sum(weight) AS requests, sumIf(weight, failed) AS failed_requests, count() AS recorded, "
+                          "countIf(slow) AS slow_recorded, quantileExactWeighted(0.5)(duration_ms, weight) AS p50_ms, "
+                          "quantileExactWeighted(0.99)(duration_ms, weight) AS p99_ms, max(duration_ms) AS max_ms "
+                          "FROM otel.requests GROUP BY minute, host, service, source, method, route"},
+    /* Counters grow while their series lives. The growth of an hour is the difference to the hour before, or to 0 where
+     * the series began that day. */
+    {"io_by_job",
+     "SELECT day, hour, host, manager, job_id, mountpoint, fstype, layer, "
+     "sumIf(growth, metric = 'sonde_io_read_bytes') AS read_bytes, "
+     "sumIf(growth, metric = 'sonde_io_write_bytes') AS write_bytes, "
+     "sumIf(growth, metric = 'sonde_io_operations') AS operations, "
+     "sumIf(growth, metric = 'sonde_io_errors') AS errors "
+     "FROM (SELECT day, host, metric, Attributes['manager'] AS manager, Attributes['job_id'] AS job_id, "
+     "Attributes['mountpoint'] AS mountpoint, Attributes['fstype'] AS fstype, Attributes['layer'] AS layer, "
+     "arraySort(groupArray((slot, highest))) AS slots, "
+     "if(StartTimeUnix >= toDateTime(day), 0, min(lowest)) AS before "
+     "FROM (SELECT toDate(TimeUnix) AS day, toStartOfHour(toDateTime(TimeUnix)) AS slot, "
+     "ResourceAttributes['host.name'] AS host, MetricName AS metric, Attributes, StartTimeUnix, "
+     "min(Value) AS lowest, max(Value) AS highest FROM otel.otel_metrics_sum WHERE ServiceName = 'sonde' "
+     "AND MetricName IN ('sonde_io_read_bytes', 'sonde_io_write_bytes', 'sonde_io_operations', 'sonde_io_errors') "
+     "GROUP BY day, slot, host, metric, Attributes, StartTimeUnix) "
+     "GROUP BY day, host, metric, Attributes, StartTimeUnix) "
+     "ARRAY JOIN arrayMap(p -> p.1, slots) AS hour, "
+     "arrayPopFront(arrayDifference(arrayConcat([before], arrayMap(p -> p.2, slots)))) AS growth "
+     "GROUP BY day, hour, host, manager, job_id, mountpoint, fstype, layer"},
+    {"events",
+     "SELECT Timestamp AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, "
+     "if(EventName != '', EventName, LogAttributes['event.name']) AS name, SeverityText AS severity, Body AS text, "
+     "LogAttributes AS attributes, TraceId AS trace_id FROM otel.otel_logs WHERE name != '' "
+     "UNION ALL SELECT moment AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, name, "
+     "'' AS severity, details['exception.message'] AS text, details AS attributes, TraceId AS trace_id "
+     "FROM otel.otel_traces "
+     "ARRAY JOIN Events.Timestamp AS moment, Events.Name AS name, Events.Attributes AS details "
+     "WHERE ScopeName != 'sonde'"},
+    {"hosts",
+     "SELECT host, max(seen) AS last_seen, max(agent) AS agent_version, max(release) AS kernel, "
+     "max(architecture) AS machine, sum(lost) AS lost_events, max(count) AS spans "
+     "FROM (SELECT ResourceAttributes['host.name'] AS host, toDateTime(max(TimeUnix)) AS seen, "
+     "argMax(Attributes['version'], TimeUnix) AS agent, argMax(Attributes['kernel'], TimeUnix) AS release, "
+     "argMax(Attributes['machine'], TimeUnix) AS architecture, 0 AS lost, 0 AS count "
+     "FROM otel.otel_metrics_sum WHERE ServiceName = 'sonde' AND MetricName = 'sonde_build_info' "
+     "AND TimeUnix > now() - INTERVAL 1 DAY GROUP BY host "
+     "UNION ALL SELECT ResourceAttributes['host.name'] AS host, toDateTime(max(TimeUnix)) AS seen, '', '', '', "
+     "toUInt64(argMax(Value, TimeUnix)) AS lost, 0 "
+     "FROM otel.otel_metrics_sum WHERE ServiceName = 'sonde' AND MetricName = 'sonde_self_losses' "
+     "AND TimeUnix > now() - INTERVAL 1 DAY GROUP BY host, Attributes['reason'] "
+     "UNION ALL SELECT ResourceAttributes['host.name'] AS host, toDateTime(max(Timestamp)) AS seen, '', '', '', 0, "
+     "count() FROM otel.otel_traces WHERE Timestamp > now() - INTERVAL 1 DAY GROUP BY host) "
+     "WHERE host != '' GROUP BY host"},
+};
+
+size_t views_count(void)
+{
+    return sizeof(views) / sizeof(views[0]);
+}
+
+const char *view_name(size_t view)
+{
+    return views[view].name;
+}
+
+static void put_comment(size_t view, char comment[COMMENT_BYTES])
+{
+    const char *select = views[view].select;
+    snprintf(comment, COMMENT_BYTES, COMMENT "%016" PRIx64, (uint64_t)XXH3_64bits(select, strlen(select)));
+}
+
+void view_put_find(struct buf *sql, size_t view)
+{
+    buf_printf(sql, "SELECT comment FROM system.tables WHERE database = '" TABLES_DATABASE "' AND name = '%s'",
+               views[view].name);
+}
+
+enum view_state view_state(size_t view, const char *found, size_t size)
+{
+    char comment[COMMENT_BYTES];
+    put_comment(view, comment);
+    if (size == 0)
+        return VIEW_IS_MISSING;
+    if (size == strlen(comment) + 1 && memcmp(found, comment, size - 1) == 0) /* and the end of the line */
+        return VIEW_IS_CURRENT;
+    return size >= strlen(COMMENT) && memcmp(found, COMMENT, strlen(COMMENT)) == 0 ? VIEW_IS_OLD : VIEW_IS_FOREIGN;
+}
+
+void view_put_create(struct buf *sql, size_t view)
+{
+    char comment[COMMENT_BYTES];
+    put_comment(view, comment);
+    buf_printf(sql, "CREATE OR REPLACE VIEW " TABLES_DATABASE ".%s AS %s COMMENT '%s'", views[view].name,
+               views[view].select, comment);
+}
