@@ -5,23 +5,10 @@
 
 #include "base/buf.h"
 #include "base/strings.h"
+#include "lib/otlp/profile_fields.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-enum otlp_table { /* values: field numbers of ProfilesDictionary */
-                  OTLP_MAPPING = 1,
-                  OTLP_LOCATION,
-                  OTLP_FUNCTION,
-                  OTLP_LINK,
-                  OTLP_STRING,
-                  OTLP_ATTRIBUTE,
-                  OTLP_STACK,
-};
-
-#define OTLP_TABLES 7
-
-enum { LINK_TRACE_ID = 1, LINK_SPAN_ID }; /* fields of a row of OTLP_LINK */
 
 struct otlp_dictionary {
     struct strings *rows[OTLP_TABLES];

@@ -11,32 +11,11 @@
 #include "export/otlp_attributes.h"
 #include "export/otlp_dictionary.h"
 #include "lib/otlp/fields.h"
+#include "lib/otlp/profile_fields.h"
 
 #include <errno.h>
 #include <string.h>
 #include <xxhash.h>
-
-/* Field numbers of profiles.proto and profiles_service.proto. */
-enum { REQUEST_RESOURCE_PROFILES = 1, REQUEST_DICTIONARY };
-enum { RESOURCE_PROFILES_RESOURCE = 1, RESOURCE_PROFILES_SCOPE_PROFILES };
-enum { SCOPE_PROFILES_SCOPE = 1, SCOPE_PROFILES_PROFILES };
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLES,
-    PROFILE_TIME_UNIX_NANO,
-    PROFILE_DURATION_NANO,
-    PROFILE_PERIOD_TYPE,
-    PROFILE_PERIOD,
-    PROFILE_PROFILE_ID,
-};
-enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT };
-enum { SAMPLE_STACK = 1, SAMPLE_ATTRIBUTES, SAMPLE_LINK, SAMPLE_VALUES, SAMPLE_TIMESTAMPS };
-enum { MAPPING_FILENAME = 4, MAPPING_ATTRIBUTES };
-enum { STACK_LOCATIONS = 1 };
-enum { LOCATION_MAPPING = 1, LOCATION_ADDRESS, LOCATION_LINES, LOCATION_ATTRIBUTES };
-enum { LINE_FUNCTION = 1, LINE_LINE };
-enum { FUNCTION_NAME = 1, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME };
-enum { ATTRIBUTE_KEY = 1, ATTRIBUTE_VALUE }; /* KeyValueAndUnit, whose key is a string index */
 
 #define LABEL_PREFIX "process.context.label."
 #define ROW_NEEDED   UINT32_MAX /* used by the packet, no row yet */

@@ -1,6 +1,6 @@
 /* Encodes a profile as OTLP packets (ExportProfilesServiceRequest, v1development). Each packet is self-contained: its
- * dictionary has all that it references. The protocol is still in development; its field numbers are in otlp_profiles.c
- * and otlp_dictionary.h only.
+ * dictionary has all that it references. The protocol is still in development; its field numbers are in
+ * lib/otlp/profile_fields.h only.
  *
  * One ResourceProfiles per process, with one Profile of CPU time or off-CPU time in nanoseconds. A sample is an entry
  * of the profile: a stack, a thread, and optionally a link to a span. If the profile kept its moments, each has a value

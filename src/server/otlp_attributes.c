@@ -174,8 +174,7 @@ static int put_any(struct buf *out, struct cursor any, bool is_nested, unsigned 
 
 /* ---- values and maps as columns ---- */
 
-/* A value that is one string, the most frequent kind, needs no second buffer. */
-static bool is_text(struct cursor any, struct cursor *ret)
+bool otlp_value_is_text(struct cursor any, struct cursor *ret)
 {
     struct protobuf_field f;
     if (!protobuf_next_field(&any, &f) || f.number != ANY_VALUE_STRING || f.wire != PROTOBUF_BYTES || cursor_left(&any))
@@ -188,7 +187,7 @@ int otlp_put_value(struct buf *row, struct cursor any_value)
 {
     _cleanup_buf_ struct buf text = {.max_bytes = row->max_bytes};
     struct cursor one;
-    if (is_text(any_value, &one)) {
+    if (otlp_value_is_text(any_value, &one)) { /* the most frequent kind needs no second buffer */
         row_put_text(row, one);
         return 0;
     }
@@ -221,7 +220,7 @@ struct cursor otlp_find_text(struct cursor message, uint32_t number, const char 
     struct cursor name, value, text;
     while (protobuf_next_field(&message, &f))
         if (f.number == number && read_pair(f.inside, &name, &value) == 0 && name.size == strlen(key) &&
-            memcmp(name.data, key, name.size) == 0 && is_text(value, &text))
+            memcmp(name.data, key, name.size) == 0 && otlp_value_is_text(value, &text))
             return text;
     return (struct cursor){0};
 }

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/cursor.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define OTLP_DEPTH_MAX 16 /* of values in values */
@@ -15,6 +16,9 @@ int otlp_put_attributes(struct buf *row, struct cursor message, uint32_t number)
 
 /* Appends an AnyValue as a String. Errors as above. */
 int otlp_put_value(struct buf *row, struct cursor any_value);
+
+/* Whether an AnyValue is one string, which is borrowed. */
+bool otlp_value_is_text(struct cursor any_value, struct cursor *ret);
 
 /* Finds the text of the attribute `key`; an empty cursor: there is none. */
 struct cursor otlp_find_text(struct cursor message, uint32_t number, const char *key);

@@ -102,20 +102,12 @@ static int put_number(struct buf *row, struct cursor message, uint32_t as_double
 static int put_numbers(struct buf *row, struct cursor message, uint32_t number, enum protobuf_wire wire)
 {
     _cleanup_buf_ struct buf values = {.max_bytes = row->max_bytes};
-    struct protobuf_field f;
-    while (protobuf_next_field(&message, &f)) {
-        if (f.number != number)
-            continue;
-        if (f.wire == PROTOBUF_BYTES)
-            while (cursor_left(&f.inside))
-                row_put_u64(&values, wire == PROTOBUF_VARINT ? cursor_uleb128(&f.inside) : cursor_u64(&f.inside));
-        else
-            row_put_u64(&values, otlp_number(&message, &f, wire));
-        message.failed |= f.inside.failed;
-    }
+    struct otlp_numbers numbers = otlp_numbers_of(message, number, wire);
+    for (uint64_t value; otlp_next_number(&numbers, &value);)
+        row_put_u64(&values, value);
     row_put_count(row, values.size / sizeof(uint64_t));
     buf_append(row, values.data, values.size);
-    return message.failed ? -EBADMSG : buf_error(&values);
+    return numbers.message.failed ? -EBADMSG : buf_error(&values);
 }
 
 static int put_sint32(struct buf *row, struct cursor message, uint32_t number)

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The same numbers in trace.proto, logs.proto and metrics.proto. */
+/* The same numbers in trace.proto, logs.proto, metrics.proto and profiles.proto. */
 enum { REQUEST_RESOURCES = TRACES_RESOURCE_SPANS };
 enum { RESOURCE_ITEMS_RESOURCE = RESOURCE_SPANS_RESOURCE, RESOURCE_ITEMS_SCOPES = RESOURCE_SPANS_SCOPE_SPANS };
 enum { SCOPE_ITEMS_SCOPE = SCOPE_SPANS_SCOPE, SCOPE_ITEMS_ITEMS = SCOPE_SPANS_SPANS };
@@ -58,7 +58,10 @@ bool otlp_id_is_valid(struct cursor id, size_t size)
 static int read_resource(struct cursor c, struct otlp_resource *ret)
 {
     row_put_text(&ret->service, otlp_find_text(c, RESOURCE_ATTRIBUTES, "service.name"));
-    return otlp_put_attributes(&ret->attributes, c, RESOURCE_ATTRIBUTES) ?: buf_error(&ret->service);
+    row_put_text(&ret->host, otlp_find_text(c, RESOURCE_ATTRIBUTES, "host.name"));
+    return otlp_put_attributes(&ret->attributes, c, RESOURCE_ATTRIBUTES)
+               ?: buf_error(&ret->service)
+               ?: buf_error(&ret->host);
 }
 
 static int read_scope(struct cursor c, struct otlp_scope *ret)
@@ -135,6 +138,7 @@ static int walk_resource(struct cursor c, struct otlp_rows *rows, otlp_decode_it
     r = r < 0 ? r : walk_scopes(c, &resource, rows, decode);
     buf_clear(&resource.attributes);
     buf_clear(&resource.service);
+    buf_clear(&resource.host);
     return r;
 }
 

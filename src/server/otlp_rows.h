@@ -9,12 +9,15 @@
 #define OTLP_ROWS_MAX       200000             /* of one request */
 #define OTLP_WHY_BYTES      160
 
+struct profile_dictionary;
+
 struct otlp_rows {
     uint64_t from_ns, to_ns; /* rows of other times are rejected: the engine would not keep them. Set by the caller */
     struct buf tables[TABLE_COUNT];
     uint32_t counts[TABLE_COUNT];
-    uint64_t rejected;        /* spans, log records, points */
-    char why[OTLP_WHY_BYTES]; /* of the first one */
+    uint64_t rejected;                     /* spans, log records, points, samples */
+    char why[OTLP_WHY_BYTES];              /* of the first one */
+    struct profile_dictionary *dictionary; /* of the request that is being decoded */
 };
 
 /* One kind of requests: ExportTraceServiceRequest and so on. */
@@ -25,7 +28,7 @@ struct otlp_signal {
     int (*decode)(struct cursor request, struct otlp_rows *rows);
 };
 
-extern const struct otlp_signal otlp_traces, otlp_logs, otlp_metrics;
+extern const struct otlp_signal otlp_traces, otlp_logs, otlp_metrics, otlp_profiles;
 
 void otlp_rows_clear(struct otlp_rows *rows);
 #define _cleanup_otlp_rows_ _cleanup_(otlp_rows_clear)
@@ -34,8 +37,8 @@ void otlp_rows_clear(struct otlp_rows *rows);
 
 /* What all rows of a ResourceSpans, ResourceLogs or ResourceMetrics have in common. */
 struct otlp_resource {
-    struct buf attributes; /* as a Map */
-    struct buf service;    /* as a String */
+    struct buf attributes;    /* as a Map */
+    struct buf service, host; /* service.name and host.name, as a String each */
     struct cursor schema_url;
 };
 struct otlp_scope {

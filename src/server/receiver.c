@@ -21,7 +21,7 @@
 #define TURN_NS           2000000000ull       /* that a request waits for a decoder */
 #define WAITING_MAX_BYTES ((size_t)128 << 20) /* of decoded rows that wait for the disk */
 
-static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs, &otlp_metrics};
+static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs, &otlp_metrics, &otlp_profiles};
 
 enum { EXPORT_PARTIAL_SUCCESS = 1, PARTIAL_REJECTED = 1, PARTIAL_MESSAGE = 2 };
 enum { STATUS_TEXT = 2 }; /* of google.rpc.Status, which OTLP wants as the body of an error */
@@ -175,7 +175,8 @@ enum MHD_Result receiver_answer(void *receiver, const struct listener_request *r
         if (strcmp(request->path, signals[i]->path) == 0)
             signal = signals[i];
     if (!signal)
-        return reply_error(request, MHD_HTTP_NOT_FOUND, "this receiver has /v1/traces, /v1/logs and /v1/metrics");
+        return reply_error(request, MHD_HTTP_NOT_FOUND,
+                           "this receiver has /v1/traces, /v1/logs, /v1/metrics and /v1development/profiles");
     if (strcmp(request->method, "POST") != 0)
         return reply_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
     if (!is_protobuf(http_header(request->connection, "Content-Type")))

@@ -16,6 +16,11 @@ void row_put_u8(struct buf *row, uint8_t value)
     buf_putc(row, (char)value);
 }
 
+void row_put_u16(struct buf *row, uint16_t value)
+{
+    buf_append(row, &value, sizeof(value));
+}
+
 void row_put_u32(struct buf *row, uint32_t value)
 {
     buf_append(row, &value, sizeof(value)); /* little-endian, like the machine */

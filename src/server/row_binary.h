@@ -10,6 +10,8 @@
 /* The number of elements of an array or a map, or of bytes of a string. */
 void row_put_count(struct buf *row, uint64_t count);
 void row_put_u8(struct buf *row, uint8_t value);
+/* Also a Date, in days since 1970. */
+void row_put_u16(struct buf *row, uint16_t value);
 void row_put_u32(struct buf *row, uint32_t value);
 /* Also DateTime64(9), in Unix nanoseconds. */
 void row_put_u64(struct buf *row, uint64_t value);

@@ -117,6 +117,42 @@ static const struct column summaries_columns[] = {METRIC_COLUMNS,
                                                   {"ValueAtQuantiles.Value", "Array(Float64)"},
                                                   {0}};
 
+static const struct column profile_samples_columns[] = {{"Timestamp", TIME, "Delta(8), ZSTD(1)"},
+                                                        {"HostName", NAME},
+                                                        {"ServiceName", NAME},
+                                                        {"ProfileType", NAME},
+                                                        {"Unit", NAME},
+                                                        {"Value", "Int64"},
+                                                        {"PeriodType", NAME},
+                                                        {"Period", "Int64"},
+                                                        {"StackHash", "UInt64"},
+                                                        {"ResourceHash", "UInt64"},
+                                                        {"ThreadId", "UInt64"},
+                                                        {"ThreadName", NAME},
+                                                        {"TraceId", "String"},
+                                                        {"SpanId", "String"},
+                                                        {"SampleAttributes", MAP},
+                                                        {0}};
+
+/* Each stack, frame and resource once a day: Functions are the names of Frames, the outermost first. */
+static const struct column profile_stacks_columns[] = {
+    {"Day", "Date"}, {"StackHash", "UInt64"}, {"Functions", "Array(" NAME ")"}, {"Frames", "Array(UInt64)"}, {0}};
+
+static const struct column profile_frames_columns[] = {{"Day", "Date"},
+                                                       {"FrameHash", "UInt64"},
+                                                       {"Function", "String"},
+                                                       {"SystemName", "String"},
+                                                       {"File", NAME},
+                                                       {"Line", "UInt64"},
+                                                       {"Type", NAME},
+                                                       {"Mapping", NAME},
+                                                       {"BuildId", NAME},
+                                                       {"Address", "UInt64"},
+                                                       {0}};
+
+static const struct column profile_resources_columns[] = {
+    {"Day", "Date"}, {"ResourceHash", "UInt64"}, {"ServiceName", NAME}, {"ResourceAttributes", MAP}, {0}};
+
 #define KEYS_AND_VALUES(map)                                                                                           \
     "INDEX keys_" map " mapKeys(" map ") TYPE bloom_filter(0.01), "                                                    \
     "INDEX values_" map " mapValues(" map ") TYPE bloom_filter(0.01), "
@@ -133,6 +169,7 @@ static const struct {
     const char *name;
     const struct column *columns;
     const char *indexes, *day, *order;
+    bool is_set; /* rows with the same `order` are the same, and one of them is kept */
 } tables[TABLE_COUNT] = {
     [TABLE_TRACES] = {"otel_traces", traces_columns,
                       TRACE_ID KEYS_AND_VALUES("ResourceAttributes")
@@ -149,6 +186,12 @@ static const struct {
     [TABLE_EXPONENTIALS] = {"otel_metrics_exponential_histogram", exponentials_columns, METRIC_INDEXES,
                             "toDate(TimeUnix)", METRIC_ORDER},
     [TABLE_SUMMARIES] = {"otel_metrics_summary", summaries_columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER},
+    [TABLE_PROFILE_SAMPLES] = {"profile_samples", profile_samples_columns,
+                               TRACE_ID "INDEX stack StackHash TYPE bloom_filter(0.01)", "toDate(Timestamp)",
+                               "ServiceName, ProfileType, HostName, toDateTime(Timestamp)"},
+    [TABLE_PROFILE_STACKS] = {"profile_stacks", profile_stacks_columns, NULL, "Day", "StackHash", true},
+    [TABLE_PROFILE_FRAMES] = {"profile_frames", profile_frames_columns, NULL, "Day", "FrameHash", true},
+    [TABLE_PROFILE_RESOURCES] = {"profile_resources", profile_resources_columns, NULL, "Day", "ResourceHash", true},
 };
 
 const char *table_name(enum table table)
@@ -160,15 +203,17 @@ void table_put_create(struct buf *sql, enum table table)
 {
     buf_printf(sql, "CREATE TABLE IF NOT EXISTS " TABLES_DATABASE ".%s (", tables[table].name);
     for (const struct column *c = tables[table].columns; c->name; c++)
-        buf_printf(sql, "`%s` %s%s%s CODEC(%s), ", c->name, c->type, c->value ? " DEFAULT " : "",
-                   c->value ? c->value : "", c->codec ? c->codec : "ZSTD(1)");
+        buf_printf(sql, "%s`%s` %s%s%s CODEC(%s)", c == tables[table].columns ? "" : ", ", c->name, c->type,
+                   c->value ? " DEFAULT " : "", c->value ? c->value : "", c->codec ? c->codec : "ZSTD(1)");
+    if (tables[table].indexes)
+        buf_printf(sql, ", %s", tables[table].indexes);
     /* fsync: the spool forgets a segment that the engine has taken. The window of tokens: many more than there can be
      * segments whose insertion is not certain. */
     buf_printf(sql,
-               "%s) ENGINE = MergeTree PARTITION BY %s ORDER BY (%s) "
+               ") ENGINE = %s PARTITION BY %s ORDER BY (%s) "
                "SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, "
                "non_replicated_deduplication_window = 10000",
-               tables[table].indexes, tables[table].day, tables[table].order);
+               tables[table].is_set ? "ReplacingMergeTree" : "MergeTree", tables[table].day, tables[table].order);
 }
 
 void table_put_keep(struct buf *sql, enum table table, unsigned keep_days)

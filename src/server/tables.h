@@ -1,5 +1,5 @@
 /* The tables of the centre, with the names and columns of the OpenTelemetry Collector's ClickHouse exporter, so that
- * what exists for those works here. */
+ * what exists for those works here; and tables of our own for profiles, which it does not have. */
 #pragma once
 
 #include "base/buf.h"
@@ -9,6 +9,7 @@
 
 #define TABLES_DATABASE "otel"
 
+/* In the order of their insertion: what rows refer to comes before them. */
 enum table {
     TABLE_TRACES,
     TABLE_LOGS,
@@ -17,6 +18,10 @@ enum table {
     TABLE_HISTOGRAMS,
     TABLE_EXPONENTIALS,
     TABLE_SUMMARIES,
+    TABLE_PROFILE_RESOURCES,
+    TABLE_PROFILE_FRAMES,
+    TABLE_PROFILE_STACKS,
+    TABLE_PROFILE_SAMPLES,
     TABLE_COUNT
 };
 

@@ -13,6 +13,16 @@
 
 #define SEGMENT_MS    "toUInt64OrZero(attributes['sonde.duration_ns']) / 1e6"
 
+/* A stack is the same in all of a day's samples: the join is by both. */
+#define SAMPLES(value, condition)                                                                                      \
+    "SELECT Timestamp AS time, day, HostName AS host, ServiceName AS service, " value                                  \
+    ", Functions AS stack, Functions[-1] AS function, ThreadName AS thread, ThreadId AS thread_id, "                   \
+    "TraceId AS trace_id, SpanId AS span_id, SampleAttributes AS labels, StackHash AS stack_hash, "                    \
+    "ResourceHash AS resource_hash "                                                                                   \
+    "FROM (SELECT *, toDate(Timestamp) AS day FROM otel.profile_samples WHERE " condition ") AS samples "              \
+    "ANY LEFT JOIN (SELECT Day AS day, StackHash, Functions FROM otel.profile_stacks) AS stacks "                      \
+    "USING (day, StackHash)"
+
 static const struct view {
     const char *name, *select;
 } views[] = {
@@ -71,6 +81,9 @@ static const struct view {
      "ARRAY JOIN arrayMap(p -> p.1, slots) AS hour, "
      "arrayPopFront(arrayDifference(arrayConcat([before], arrayMap(p -> p.2, slots)))) AS growth "
      "GROUP BY day, hour, host, manager, job_id, mountpoint, fstype, layer"},
+    {"cpu_samples", SAMPLES("if(Unit = 'nanoseconds', Value, Value * Period) / 1e6 AS cpu_ms",
+                            "ProfileType = 'cpu' OR (ProfileType = 'samples' AND PeriodType = 'cpu')")},
+    {"off_cpu_samples", SAMPLES("Value / 1e6 AS off_cpu_ms", "ProfileType = 'off_cpu'")},
     {"events",
      "SELECT Timestamp AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, "
      "if(EventName != '', EventName, LogAttributes['event.name']) AS name, SeverityText AS severity, Body AS text, "

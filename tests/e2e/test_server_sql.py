@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from centre import TOP, engine_library, field, fixed64, pair, request, span, start_server
+from centre import TOP, engine_library, field, fixed64, pair, request, span, start_server, varint
 
 SECOND, DAY = 10**9, 86400 * 10**9
 QUESTIONS = re.findall(r"^### (\d+)\. .*?```sql\n(.*?)```", (TOP / "docs/sql.md").read_text(), re.M | re.S)
@@ -32,6 +32,10 @@ ANSWERS = {
     19: "gateway\tTimeoutError\t1\tno answer\n",
     20: "node-1\t",
     21: "otel_traces\t",
+    22: "shop\tleaf\t7\nshop\tidle\t1\n",
+    23: "main;idle 1000\nmain;work;leaf 7000\n",
+    24: "shop\tleaf\t7\t2\n",
+    25: "shop\t[lock: futex]\twork\t3\n",
 }
 
 
@@ -71,6 +75,20 @@ def counter(name, start_ns, points, **labels):
     return field(1, name) + field(7, data + field(2, 2) + field(3, 1))
 
 
+def profile(time_ns, kind, stacks):
+    """A request of one profile: {functions, the outermost first: milliseconds}."""
+    names = sorted({name for stack in stacks for name in stack})
+    strings = ["", kind, "nanoseconds", *names]
+    locations = b"".join(field(2, field(3, field(1, i + 1))) for i in range(len(names)))
+    functions = b"".join(field(3, field(1, i + 3)) for i in range(len(names)))
+    rows = b"".join(field(7, field(1, bytes(names.index(name) + 1 for name in reversed(stack)))) for stack in stacks)
+    dictionary = field(1, b"") + field(2, b"") + locations + field(3, b"") + functions + field(4, b"") + b"".join(field(5, text) for text in strings) + \
+        field(6, b"") + field(7, b"") + rows
+    samples = b"".join(field(2, field(1, i + 1) + field(4, varint(ms * 10**6)) + field(5, time_ns.to_bytes(8, "little"))) for i, ms in enumerate(stacks.values()))
+    resource = field(1, pair("service.name", "shop")) + field(1, pair("host.name", "node-1"))
+    return field(1, field(1, resource) + field(2, field(2, field(1, field(1, 1) + field(2, 2)) + samples + fixed64(3, time_ns)))) + field(2, dictionary)
+
+
 def fill(one):
     now = time.time_ns() - 60 * SECOND
     slow = agent_span(1, "/checkout", now, 1000, {"cpu": 100, "disk": 900}, segment(now, "cpu", 100) +
@@ -96,7 +114,12 @@ def fill(one):
                          ("traces", agent_request([other], "shop", "node-2")), ("traces", request([sdk], "gateway", "node-3")),
                          ("logs", request([event], "shop", "node-1")), ("metrics", agent_request(metrics, "sonde", "node-1"))]:
         assert one.post("/v1/" + path, packet)[::2] == (200, b""), path
-    one.await_value("SELECT (SELECT count() FROM otel_traces), (SELECT count() FROM otel_logs), (SELECT count() FROM otel_metrics_sum)", "10\t1\t6")
+    today = time.time_ns()
+    for packet in [profile(today, "cpu", {("main", "work", "leaf"): 7, ("main", "idle"): 1}), profile(today - DAY, "cpu", {("main", "leaf"): 2, ("main", "idle"): 1}),
+                   profile(today, "off_cpu", {("main", "work", "[lock: futex]"): 3})]:
+        assert one.post("/v1development/profiles", packet)[::2] == (200, b"")
+    one.await_value("SELECT (SELECT count() FROM otel_traces), (SELECT count() FROM otel_logs), (SELECT count() FROM otel_metrics_sum), (SELECT count() FROM profile_samples)",
+                    "10\t1\t6\t5")
 
 
 def test_questions_of_the_document(server):
