@@ -198,12 +198,14 @@ int otlp_put_value(struct buf *row, struct cursor any_value)
     return r;
 }
 
-int otlp_put_attributes(struct buf *row, struct cursor message, uint32_t number)
+int otlp_put_attributes(struct buf *row, struct cursor message, uint32_t number, uint64_t *elements)
 {
+    const uint64_t count = otlp_count(message, number);
     struct protobuf_field f;
     struct cursor key, value;
     int r = 0;
-    row_put_count(row, otlp_count(message, number));
+    *elements += count;
+    row_put_count(row, count);
     while (r == 0 && protobuf_next_field(&message, &f)) {
         if (f.number != number)
             continue;
@@ -211,6 +213,17 @@ int otlp_put_attributes(struct buf *row, struct cursor message, uint32_t number)
         row_put_text(row, key);
         r = r < 0 ? r : otlp_put_value(row, value);
     }
+    return r == 0 && message.failed ? -EBADMSG : r;
+}
+
+int otlp_put_maps(struct buf *row, struct cursor message, uint32_t number, uint32_t inner, uint64_t *elements)
+{
+    struct protobuf_field f;
+    int r = 0;
+    row_put_count(row, otlp_count(message, number));
+    while (r == 0 && protobuf_next_field(&message, &f))
+        if (f.number == number)
+            r = otlp_put_attributes(row, otlp_inside(&message, &f), inner, elements);
     return r == 0 && message.failed ? -EBADMSG : r;
 }
 

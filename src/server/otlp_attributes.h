@@ -10,9 +10,13 @@
 
 #define OTLP_DEPTH_MAX 16 /* of values in values */
 
-/* Appends the KeyValue messages in the fields `number` of `message` as a Map(String, String). 0; -EBADMSG: a message is
- * invalid; -ELOOP: values in values beyond OTLP_DEPTH_MAX. */
-int otlp_put_attributes(struct buf *row, struct cursor message, uint32_t number);
+/* Appends the KeyValue messages in the fields `number` of `message` as a Map(String, String), and adds their number to
+ * `elements`. 0; -EBADMSG: a message is invalid; -ELOOP: values in values beyond OTLP_DEPTH_MAX. */
+int otlp_put_attributes(struct buf *row, struct cursor message, uint32_t number, uint64_t *elements);
+
+/* Appends an Array of Maps: of each message in the fields `number` of `message`, the KeyValue messages in its fields
+ * `inner`. The rest as above. */
+int otlp_put_maps(struct buf *row, struct cursor message, uint32_t number, uint32_t inner, uint64_t *elements);
 
 /* Appends an AnyValue as a String. Errors as above. */
 int otlp_put_value(struct buf *row, struct cursor any_value);

@@ -76,7 +76,8 @@ static int decode_record(struct cursor item, const struct otlp_resource *resourc
     row_put_text(row, scope->name);
     row_put_text(row, scope->version);
     buf_append(row, scope->attributes.data, scope->attributes.size);
-    r = r < 0 ? r : otlp_put_attributes(row, item, LOG_ATTRIBUTES);
+    r = r < 0 ? r : otlp_put_attributes(row, item, LOG_ATTRIBUTES, &rows->elements);
+    rows->elements += resource->elements + scope->elements;
     row_put_text(row, record.event_name);
     return r;
 }

@@ -162,11 +162,6 @@ static int put_value(struct buf *row, struct cursor point, const struct value *v
 
 typedef int put_exemplar_column(struct buf *row, struct cursor exemplar);
 
-static int put_exemplar_attributes(struct buf *row, struct cursor exemplar)
-{
-    return otlp_put_attributes(row, exemplar, EXEMPLAR_ATTRIBUTES);
-}
-
 static int put_exemplar_time(struct buf *row, struct cursor exemplar)
 {
     struct protobuf_field f;
@@ -196,13 +191,13 @@ static int put_exemplar_trace(struct buf *row, struct cursor exemplar)
     return r;
 }
 
-static int put_exemplars(struct buf *row, struct cursor point, uint32_t number)
+static int put_exemplars(struct buf *row, struct cursor point, uint32_t number, uint64_t *elements)
 {
-    static put_exemplar_column *const columns[] = {put_exemplar_attributes, put_exemplar_time, put_exemplar_value,
-                                                   put_exemplar_span, put_exemplar_trace};
+    static put_exemplar_column *const columns[] = {put_exemplar_time, put_exemplar_value, put_exemplar_span,
+                                                   put_exemplar_trace};
     const uint64_t count = otlp_count(point, number);
     struct protobuf_field f;
-    int r = 0;
+    int r = otlp_put_maps(row, point, number, EXEMPLAR_ATTRIBUTES, elements);
     for (size_t i = 0; i < array_size(columns); i++) {
         struct cursor c = point;
         row_put_count(row, count);
@@ -251,11 +246,12 @@ static int put_beginning(struct metric *metric)
 }
 
 static int put_row(struct buf *row, struct cursor point, const struct metric *metric, const struct point_kind *kind,
-                   uint64_t start_ns, uint64_t time_ns)
+                   uint64_t start_ns, uint64_t time_ns, uint64_t *elements)
 {
     struct protobuf_field flags;
     buf_append(row, metric->beginning.data, metric->beginning.size);
-    int r = otlp_put_attributes(row, point, kind->attributes);
+    int r = otlp_put_attributes(row, point, kind->attributes, elements);
+    *elements += metric->resource->elements + metric->scope->elements;
     row_put_u64(row, start_ns <= INT64_MAX ? start_ns : 0);
     row_put_u64(row, time_ns);
     r = r < 0 ? r : find_field(point, kind->flags, PROTOBUF_VARINT, &flags);
@@ -263,7 +259,7 @@ static int put_row(struct buf *row, struct cursor point, const struct metric *me
     for (const struct value *value = kind->values; r == 0 && value->number; value++)
         r = put_value(row, point, value);
     if (r == 0 && kind->exemplars)
-        r = put_exemplars(row, point, kind->exemplars);
+        r = put_exemplars(row, point, kind->exemplars, elements);
     if (kind->has_temporality)
         row_put_u32(row, (uint32_t)metric->temporality);
     if (kind->has_monotonic)
@@ -283,7 +279,8 @@ static int decode_point(struct cursor point, struct metric *metric, const struct
     if (r < 0)
         return r;
     rows->counts[kind->table]++;
-    return put_row(&rows->tables[kind->table], point, metric, kind, start.value, time.value) ?: otlp_rows_check(rows);
+    return put_row(&rows->tables[kind->table], point, metric, kind, start.value, time.value, &rows->elements)
+               ?: otlp_rows_check(rows);
 }
 
 static int decode_points(struct cursor data, struct metric *metric, const struct point_kind *kind,

@@ -28,7 +28,7 @@ struct common {
 };
 
 struct sample {
-    uint64_t stack, link, thread_id;
+    uint64_t stack, link, thread_id, elements;
     struct cursor thread_name;
     struct buf attributes; /* the others, as a Map */
 };
@@ -103,6 +103,7 @@ static void put_resource(struct common *c, uint16_t day)
     row_put_u64(row, c->resource_hash);
     buf_append(row, c->resource->service.data, c->resource->service.size);
     buf_append(row, c->resource->attributes.data, c->resource->attributes.size);
+    c->rows->elements += c->resource->elements;
 }
 
 /* ---- samples ---- */
@@ -134,6 +135,7 @@ static int put_moment(struct common *c, const struct sample *s, uint64_t time_ns
     row_put_hex(row, has_link ? link->trace_id : (struct cursor){0});
     row_put_hex(row, has_link ? link->span_id : (struct cursor){0});
     buf_append(row, s->attributes.data, s->attributes.size);
+    c->rows->elements += s->elements;
     return r < 0 ? r : otlp_rows_check(c->rows);
 }
 
@@ -178,6 +180,7 @@ static int read_attributes(const struct common *c, struct cursor message, struct
             buf_append(&pairs, c->dictionary->pairs.data + a->first, a->size);
         }
     }
+    ret->elements = count;
     row_put_count(&ret->attributes, count);
     buf_append(&ret->attributes, pairs.data, pairs.size);
     return indices.message.failed ? -EBADMSG : buf_error(&pairs) ?: buf_error(&ret->attributes);

@@ -29,7 +29,7 @@ int otlp_rows_check(const struct otlp_rows *rows)
         bytes += rows->tables[i].size;
         count += rows->counts[i];
     }
-    return bytes > OTLP_ROWS_MAX_BYTES || count > OTLP_ROWS_MAX ? -EFBIG : 0;
+    return bytes > OTLP_ROWS_MAX_BYTES || count > OTLP_ROWS_MAX || rows->elements > OTLP_ELEMENTS_MAX ? -EFBIG : 0;
 }
 
 void otlp_reject(struct otlp_rows *rows, const char *why)
@@ -59,14 +59,14 @@ static int read_resource(struct cursor c, struct otlp_resource *ret)
 {
     row_put_text(&ret->service, otlp_find_text(c, RESOURCE_ATTRIBUTES, "service.name"));
     row_put_text(&ret->host, otlp_find_text(c, RESOURCE_ATTRIBUTES, "host.name"));
-    return otlp_put_attributes(&ret->attributes, c, RESOURCE_ATTRIBUTES)
+    return otlp_put_attributes(&ret->attributes, c, RESOURCE_ATTRIBUTES, &ret->elements)
                ?: buf_error(&ret->service)
                ?: buf_error(&ret->host);
 }
 
 static int read_scope(struct cursor c, struct otlp_scope *ret)
 {
-    const int r = otlp_put_attributes(&ret->attributes, c, SCOPE_ATTRIBUTES);
+    const int r = otlp_put_attributes(&ret->attributes, c, SCOPE_ATTRIBUTES, &ret->elements);
     struct protobuf_field f;
     while (protobuf_next_field(&c, &f)) {
         if (f.number == SCOPE_NAME)

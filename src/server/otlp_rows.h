@@ -7,6 +7,7 @@
 
 #define OTLP_ROWS_MAX_BYTES ((size_t)32 << 20) /* of one request, as rows: each row repeats its resource */
 #define OTLP_ROWS_MAX       200000             /* of one request */
+#define OTLP_ELEMENTS_MAX   4000000            /* of maps, of one request: the engine needs 20 bytes for each */
 #define OTLP_WHY_BYTES      160
 
 struct profile_dictionary;
@@ -15,6 +16,7 @@ struct otlp_rows {
     uint64_t from_ns, to_ns; /* rows of other times are rejected: the engine would not keep them. Set by the caller */
     struct buf tables[TABLE_COUNT];
     uint32_t counts[TABLE_COUNT];
+    uint64_t elements;                     /* of maps in the rows */
     uint64_t rejected;                     /* spans, log records, points, samples */
     char why[OTLP_WHY_BYTES];              /* of the first one */
     struct profile_dictionary *dictionary; /* of the request that is being decoded */
@@ -40,11 +42,12 @@ struct otlp_resource {
     struct buf attributes;    /* as a Map */
     struct buf service, host; /* service.name and host.name, as a String each */
     struct cursor schema_url;
+    uint64_t elements; /* of the attributes */
 };
 struct otlp_scope {
     struct cursor name, version, schema_url;
     struct buf attributes; /* as a Map */
-    uint64_t dropped_attributes;
+    uint64_t dropped_attributes, elements;
 };
 
 /* What decodes one span, log record or metric into rows. */

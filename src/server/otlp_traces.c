@@ -107,19 +107,8 @@ static int put_event_times(struct buf *row, struct cursor span)
     return span.failed ? -EBADMSG : 0;
 }
 
-static int put_maps(struct buf *row, struct cursor span, uint32_t number, uint32_t field)
-{
-    struct protobuf_field f;
-    int r = 0;
-    row_put_count(row, otlp_count(span, number));
-    while (r == 0 && protobuf_next_field(&span, &f))
-        if (f.number == number)
-            r = otlp_put_attributes(row, otlp_inside(&span, &f), field);
-    return r == 0 && span.failed ? -EBADMSG : r;
-}
-
 #define EVENT_AND_LINK_COLUMNS 7
-static int put_events_and_links(struct buf *row, struct cursor span, bool has_any)
+static int put_events_and_links(struct buf *row, struct cursor span, bool has_any, uint64_t *elements)
 {
     if (!has_any) { /* most spans: not worth as many passes through their fields */
         for (int i = 0; i < EVENT_AND_LINK_COLUMNS; i++)
@@ -128,11 +117,11 @@ static int put_events_and_links(struct buf *row, struct cursor span, bool has_an
     }
     return put_event_times(row, span)
                ?: put_texts(row, span, SPAN_EVENTS, EVENT_NAME, false)
-               ?: put_maps(row, span, SPAN_EVENTS, EVENT_ATTRIBUTES)
+               ?: otlp_put_maps(row, span, SPAN_EVENTS, EVENT_ATTRIBUTES, elements)
                ?: put_texts(row, span, SPAN_LINKS, SPAN_LINK_TRACE_ID, true)
                ?: put_texts(row, span, SPAN_LINKS, SPAN_LINK_SPAN_ID, true)
                ?: put_texts(row, span, SPAN_LINKS, SPAN_LINK_TRACE_STATE, false)
-               ?: put_maps(row, span, SPAN_LINKS, SPAN_LINK_ATTRIBUTES);
+               ?: otlp_put_maps(row, span, SPAN_LINKS, SPAN_LINK_ATTRIBUTES, elements);
 }
 
 /* ---- rows ---- */
@@ -150,7 +139,7 @@ static const char *status_name(uint64_t code)
 }
 
 static int put_row(struct buf *row, struct cursor item, const struct span *span, const struct otlp_resource *resource,
-                   const struct otlp_scope *scope)
+                   const struct otlp_scope *scope, uint64_t *elements)
 {
     row_put_u64(row, span->start_ns);
     row_put_hex(row, span->trace_id);
@@ -163,11 +152,12 @@ static int put_row(struct buf *row, struct cursor item, const struct span *span,
     buf_append(row, resource->attributes.data, resource->attributes.size);
     row_put_text(row, scope->name);
     row_put_text(row, scope->version);
-    const int r = otlp_put_attributes(row, item, SPAN_ATTRIBUTES);
+    const int r = otlp_put_attributes(row, item, SPAN_ATTRIBUTES, elements);
+    *elements += resource->elements;
     row_put_u64(row, span->end_ns > span->start_ns ? span->end_ns - span->start_ns : 0);
     row_put_name(row, status_name(span->status_code));
     row_put_text(row, span->status_message);
-    return r < 0 ? r : put_events_and_links(row, item, span->has_events_or_links);
+    return r < 0 ? r : put_events_and_links(row, item, span->has_events_or_links, elements);
 }
 
 static int decode_span(struct cursor item, const struct otlp_resource *resource, const struct otlp_scope *scope,
@@ -184,7 +174,7 @@ static int decode_span(struct cursor item, const struct otlp_resource *resource,
     if (!otlp_accepts_time(rows, span.start_ns))
         return 0;
     rows->counts[TABLE_TRACES]++;
-    return put_row(&rows->tables[TABLE_TRACES], item, &span, resource, scope);
+    return put_row(&rows->tables[TABLE_TRACES], item, &span, resource, scope, &rows->elements);
 }
 
 static int decode_traces(struct cursor request, struct otlp_rows *rows)

@@ -251,6 +251,24 @@ static void test_all_tables_have_one_limit(void **state)
     }
 }
 
+/* An element of two bytes needs ten times as many in the engine. */
+static void test_elements_of_maps_have_a_limit(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        _cleanup_otlp_rows_ struct otlp_rows rows = new_rows();
+        struct buf item = {0}, event = {0}, *const message = i < 2 ? &item : &event;
+        put_span(&item, NOW_NS);
+        for (uint64_t left = OTLP_ELEMENTS_MAX - 1 + i % 2; left; left--) /* the resource has one */
+            protobuf_put_bytes(message, i < 2 ? SPAN_ATTRIBUTES : EVENT_ATTRIBUTES, "", 0);
+        if (event.size)
+            protobuf_put_message(&item, SPAN_EVENTS, &event);
+        assert_int_equal(decode(&item, &otlp_traces, &rows), i % 2 ? -EFBIG : 0);
+        assert_int_equal(rows.elements, OTLP_ELEMENTS_MAX + i % 2);
+        buf_clear(&event);
+    }
+}
+
 static void test_log_record_is_a_row(void **state)
 {
     (void)state;
@@ -270,10 +288,15 @@ static void test_log_record_is_a_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_span_is_a_row),           cmocka_unit_test(test_items_are_rejected_alone),
-        cmocka_unit_test(test_invalid_messages),        cmocka_unit_test(test_values_are_text),
-        cmocka_unit_test(test_deep_values_are_refused), cmocka_unit_test(test_rows_have_a_limit),
-        cmocka_unit_test(test_log_record_is_a_row),     cmocka_unit_test(test_all_tables_have_one_limit),
+        cmocka_unit_test(test_span_is_a_row),
+        cmocka_unit_test(test_items_are_rejected_alone),
+        cmocka_unit_test(test_invalid_messages),
+        cmocka_unit_test(test_values_are_text),
+        cmocka_unit_test(test_deep_values_are_refused),
+        cmocka_unit_test(test_rows_have_a_limit),
+        cmocka_unit_test(test_log_record_is_a_row),
+        cmocka_unit_test(test_all_tables_have_one_limit),
+        cmocka_unit_test(test_elements_of_maps_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
