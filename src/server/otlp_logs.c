@@ -1,6 +1,7 @@
 /* Log records as rows of otel_logs; see otlp_rows.h. */
 #include "server/otlp_attributes.h"
 #include "server/otlp_fields.h"
+#include "server/otlp_json.h"
 #include "server/otlp_rows.h"
 #include "server/row_binary.h"
 
@@ -87,4 +88,5 @@ static int decode_logs(struct cursor request, struct otlp_rows *rows)
     return otlp_walk(request, rows, decode_record);
 }
 
-const struct otlp_signal otlp_logs = {.path = "/v1/logs", .decode = decode_logs};
+const struct otlp_signal otlp_logs = {
+    .path = "/v1/logs", .rejected = "rejectedLogRecords", .json = otlp_json_logs, .decode = decode_logs};

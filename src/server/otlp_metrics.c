@@ -2,6 +2,7 @@
  * tables. */
 #include "server/otlp_attributes.h"
 #include "server/otlp_fields.h"
+#include "server/otlp_json.h"
 #include "server/otlp_rows.h"
 #include "server/row_binary.h"
 
@@ -317,4 +318,5 @@ static int decode_metrics(struct cursor request, struct otlp_rows *rows)
     return otlp_walk(request, rows, decode_metric);
 }
 
-const struct otlp_signal otlp_metrics = {.path = "/v1/metrics", .decode = decode_metrics};
+const struct otlp_signal otlp_metrics = {
+    .path = "/v1/metrics", .rejected = "rejectedDataPoints", .json = otlp_json_metrics, .decode = decode_metrics};

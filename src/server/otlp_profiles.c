@@ -175,7 +175,7 @@ static int read_attributes(const struct common *c, struct cursor message, struct
             ret->thread_id = a->integer;
         } else if (is_key(a->key, "thread.name")) {
             ret->thread_name = a->text;
-        } else {
+        } else if (a->size) { /* 0: the dictionary has no attributes */
             count++;
             buf_append(&pairs, c->dictionary->pairs.data + a->first, a->size);
         }

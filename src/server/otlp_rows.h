@@ -24,7 +24,9 @@ struct otlp_rows {
 
 /* One kind of requests: ExportTraceServiceRequest and so on. */
 struct otlp_signal {
-    const char *path; /* of the receiver */
+    const char *path;                   /* of the receiver */
+    const char *rejected;               /* JSON's name of the number of rejected items */
+    const struct otlp_json_field *json; /* the request in JSON; NULL: only protobuf */
     /* Appends the rows of a request. 0; -EBADMSG: it is invalid; -ELOOP: values in values too deep; -EFBIG: it makes
      * too many rows; -ENOMEM. After an error the rows are worthless. */
     int (*decode)(struct cursor request, struct otlp_rows *rows);

@@ -1,6 +1,7 @@
 /* Spans as rows of otel_traces; see otlp_rows.h. */
 #include "server/otlp_attributes.h"
 #include "server/otlp_fields.h"
+#include "server/otlp_json.h"
 #include "server/otlp_rows.h"
 #include "server/row_binary.h"
 
@@ -182,4 +183,5 @@ static int decode_traces(struct cursor request, struct otlp_rows *rows)
     return otlp_walk(request, rows, decode_span);
 }
 
-const struct otlp_signal otlp_traces = {.path = "/v1/traces", .decode = decode_traces};
+const struct otlp_signal otlp_traces = {
+    .path = "/v1/traces", .rejected = "rejectedSpans", .json = otlp_json_traces, .decode = decode_traces};

@@ -278,7 +278,7 @@ void profile_frame_put_name(const struct profile_dictionary *d, const struct pro
         return;
     }
     _cleanup_buf_ struct buf text = {0};
-    const uint8_t *slash = memrchr(file.data, '/', file.size);
+    const uint8_t *slash = file.size ? memrchr(file.data, '/', file.size) : NULL;
     const size_t skipped = slash ? (size_t)(slash + 1 - file.data) : 0;
     if (skipped < file.size)
         buf_append(&text, file.data + skipped, file.size - skipped);

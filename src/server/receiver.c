@@ -7,6 +7,7 @@
 #include "serve/origin.h"
 #include "server/batch.h"
 #include "server/inflate.h"
+#include "server/otlp_json.h"
 #include "server/otlp_rows.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 #include <xxhash.h>
 
 #define DAY_NS            (86400ull * 1000000000)
-#define CONTENT_TYPE      "application/x-protobuf"
+#define PROTOBUF          "application/x-protobuf"
+#define JSON              "application/json"
 #define RETRY_S           "5"
 #define TURN_NS           2000000000ull       /* that a request waits for a decoder */
 #define WAITING_MAX_BYTES ((size_t)128 << 20) /* of decoded rows that wait for the disk */
@@ -26,34 +28,69 @@ static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs, &o
 enum { EXPORT_PARTIAL_SUCCESS = 1, PARTIAL_REJECTED = 1, PARTIAL_MESSAGE = 2 };
 enum { STATUS_TEXT = 2 }; /* of google.rpc.Status, which OTLP wants as the body of an error */
 
+static bool is_type(const char *content_type, const char *type)
+{
+    const size_t size = strlen(type);
+    return content_type && strncasecmp(content_type, type, size) == 0 && strchr(" ;", content_type[size]);
+}
+
+/* A reply is in the format of its request. */
+static bool is_json(const struct listener_request *request)
+{
+    return is_type(http_header(request->connection, "Content-Type"), JSON);
+}
+
 /* ---- replies ---- */
 
 static enum MHD_Result reply(const struct listener_request *request, unsigned status, struct buf *body)
 {
     const struct http_reply reply = {
         .status = status,
-        .content_type = CONTENT_TYPE,
+        .content_type = is_json(request) ? JSON : PROTOBUF,
         .retry_after_s = status == MHD_HTTP_SERVICE_UNAVAILABLE ? RETRY_S : NULL,
         .allow = status == MHD_HTTP_METHOD_NOT_ALLOWED ? "POST" : NULL,
     };
     return http_reply_buf(request->connection, &reply, body);
 }
 
+/* `text` has no characters that JSON would escape. */
 static enum MHD_Result reply_error(const struct listener_request *request, unsigned status, const char *text)
 {
     _cleanup_buf_ struct buf body = {0};
-    protobuf_put_bytes(&body, STATUS_TEXT, text, strlen(text));
+    if (is_json(request))
+        buf_printf(&body, "{\"message\":\"%s\"}", text);
+    else
+        protobuf_put_bytes(&body, STATUS_TEXT, text, strlen(text));
     return reply(request, status, &body);
 }
 
-static enum MHD_Result reply_success(const struct listener_request *request, const struct otlp_rows *rows)
+static void put_partial_success(struct buf *body, const struct otlp_rows *rows)
 {
-    _cleanup_buf_ struct buf body = {0}, partial = {0};
+    _cleanup_buf_ struct buf partial = {0};
+    if (!rows->rejected)
+        return;
     protobuf_put_number(&partial, PARTIAL_REJECTED, rows->rejected);
+    protobuf_put_bytes(&partial, PARTIAL_MESSAGE, rows->why, strlen(rows->why));
+    protobuf_put_message(body, EXPORT_PARTIAL_SUCCESS, &partial);
+}
+
+static void put_partial_success_json(struct buf *body, const struct otlp_signal *signal, const struct otlp_rows *rows)
+{
     if (rows->rejected)
-        protobuf_put_bytes(&partial, PARTIAL_MESSAGE, rows->why, strlen(rows->why));
-    if (partial.size)
-        protobuf_put_message(&body, EXPORT_PARTIAL_SUCCESS, &partial);
+        buf_printf(body, "{\"partialSuccess\":{\"%s\":\"%" PRIu64 "\",\"errorMessage\":\"%s\"}}", signal->rejected,
+                   rows->rejected, rows->why);
+    else
+        buf_puts(body, "{}");
+}
+
+static enum MHD_Result reply_success(const struct listener_request *request, const struct otlp_signal *signal,
+                                     const struct otlp_rows *rows)
+{
+    _cleanup_buf_ struct buf body = {0};
+    if (is_json(request))
+        put_partial_success_json(&body, signal, rows);
+    else
+        put_partial_success(&body, rows);
     return reply(request, MHD_HTTP_OK, &body);
 }
 
@@ -117,7 +154,12 @@ static int decode(const struct receiver *receiver, const struct listener_request
     rows->from_ns = now_ns - receiver->keep_days * DAY_NS;
     rows->to_ns = now_ns + DAY_NS;
     *ret_key = key_of(request, signal, &message);
-    return signal->decode(cursor_make(message.data, message.size), rows);
+    if (is_json(request)) {
+        _cleanup_buf_ struct buf text = message;
+        message = (struct buf){.max_bytes = RECEIVER_BODY_MAX_BYTES};
+        r = otlp_json_read(text.data ? text.data : "", text.size, signal->json, &message);
+    }
+    return r < 0 ? r : signal->decode(cursor_make(message.data, message.size), rows);
 }
 
 static int wait_for_turn(struct receiver *receiver)
@@ -155,16 +197,11 @@ static int receive(struct receiver *receiver, const struct listener_request *req
     return store(receiver, &batch);
 }
 
-static bool is_protobuf(const char *content_type)
-{
-    const size_t size = strlen(CONTENT_TYPE);
-    return content_type && strncasecmp(content_type, CONTENT_TYPE, size) == 0 && strchr(" ;", content_type[size]);
-}
-
 void receiver_init(struct receiver *receiver, struct spool *spool, unsigned keep_days, uint64_t (*unix_ns)(void))
 {
     *receiver = (struct receiver){.spool = spool, .keep_days = keep_days, .unix_ns = unix_ns};
     sem_init(&receiver->decoders, 0, RECEIVER_DECODERS);
+    otlp_json_init();
 }
 
 enum MHD_Result receiver_answer(void *receiver, const struct listener_request *request)
@@ -179,9 +216,10 @@ enum MHD_Result receiver_answer(void *receiver, const struct listener_request *r
                            "this receiver has /v1/traces, /v1/logs, /v1/metrics and /v1development/profiles");
     if (strcmp(request->method, "POST") != 0)
         return reply_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
-    if (!is_protobuf(http_header(request->connection, "Content-Type")))
+    if (!is_type(http_header(request->connection, "Content-Type"), PROTOBUF) && !(is_json(request) && signal->json))
         return reply_error(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                           "Content-Type must be " CONTENT_TYPE " (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf)");
+                           signal->json ? "Content-Type must be " PROTOBUF " or " JSON
+                                        : "Content-Type must be " PROTOBUF);
     const int r = receive(receiver, request, signal, &rows);
-    return r < 0 ? reply_failure(request, r) : reply_success(request, &rows);
+    return r < 0 ? reply_failure(request, r) : reply_success(request, signal, &rows);
 }

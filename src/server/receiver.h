@@ -1,5 +1,5 @@
-/* The receiver of OTLP over HTTP: /v1/traces, /v1/logs, /v1/metrics and /v1development/profiles, in protobuf,
- * compressed or not. A request is answered with 200 when its rows are in the spool, on disk. */
+/* The receiver of OTLP over HTTP: /v1/traces, /v1/logs, /v1/metrics and /v1development/profiles, in protobuf or
+ * JSON, compressed or not. A request is answered with 200 when its rows are in the spool, on disk. */
 #pragma once
 
 #include "server/listener.h"

@@ -1,6 +1,7 @@
 """The centre, `sonde server`: OTLP in, SQL out, with kill -9 of both processes in between. The engine's library must be installed (centre.py)."""
 import hashlib
 import http.client
+import json
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import time
 import pytest
 from centre import ask, engine_library, field, fixed64, pair, request, span, start_server
 from exporting import sets
+from harness.machine import need_command
 from harness.processes import wait_for
 from pypi import environment
 from real_servers import get, start_prefork
@@ -83,6 +85,25 @@ def test_points_are_rows(server):
     assert one.post("/v1/metrics", request([field(1, "g") + field(5, field(1, point(now, field(4, b"text"))))]))[0] == 400
 
 
+def test_json_is_rows(server):
+    """The same rows as protobuf gives, of all three signals."""
+    one, now = server(), time.time_ns()
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}, {"key": "host.name", "value": {"stringValue": "node-1"}}]}
+    scope = {"scope": {"name": "test", "version": "1.0"}}
+    a_span = {"traceId": f"{5:032x}", "spanId": f"{5:016x}", "name": "GET /", "kind": 2, "startTimeUnixNano": str(now), "endTimeUnixNano": str(now + 10**6),
+              "attributes": [{"key": "n", "value": {"intValue": "-1"}}, {"key": "share", "value": {"doubleValue": 0.1}}, {"key": "ok", "value": {"boolValue": True}}]}
+    record = {"timeUnixNano": str(now), "severityNumber": 17, "body": {"stringValue": "it broke"}}
+    metric = {"name": "s", "sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": [{"timeUnixNano": str(now), "asInt": "7"}]}}
+    for path, resources, scopes, items, item in [("traces", "resourceSpans", "scopeSpans", "spans", a_span), ("logs", "resourceLogs", "scopeLogs", "logRecords", record),
+                                                 ("metrics", "resourceMetrics", "scopeMetrics", "metrics", metric)]:
+        body = json.dumps({resources: [{"resource": resource, scopes: [{**scope, items: [item]}]}]}).encode()
+        assert one.post(f"/v1/{path}", body, {"Content-Type": "application/json"}, compressed=path == "logs")[::2] == (200, b"{}")
+    assert one.post("/v1/traces", request([span(6, "GET /", now, n=-1, share=0.1, ok=True)]))[0] == 200
+    one.await_value("SELECT count(), uniqExact(tuple(* EXCEPT (TraceId, SpanId))) FROM otel_traces", "2\t1")
+    one.await_value("SELECT Body, SeverityNumber, ServiceName FROM otel_logs", "it broke\t17\tshop")
+    one.await_value("SELECT MetricName, Value, IsMonotonic, ResourceAttributes['host.name'] FROM otel_metrics_sum", "s\t7\ttrue\tnode-1")
+
+
 def test_requests_that_are_refused(server):
     one, now = server("--keep", "10"), time.time_ns()
     old, future, without_id = span(1, start_ns=now - 11 * 86400 * 10**9), span(2, start_ns=now + 2 * 86400 * 10**9), span(0, start_ns=now)
@@ -90,7 +111,7 @@ def test_requests_that_are_refused(server):
     assert status == 200 and body[:4] == field(1, b"x" * (len(body) - 2))[:2] + b"\x08\x03" and b"longer ago" in body
     one.await_value("SELECT count(), any(right(TraceId, 1)) FROM otel_traces", "1\t3")
     for path, packet, headers, expected in [("/v1/traces", b"\xff", {}, 400), ("/v1/traces", request([b"\x08\x01"]), {}, 400), ("/v1/nothing", b"", {}, 404),
-                                            ("/v1/traces", b"{}", {"Content-Type": "application/json"}, 415), ("/v1/traces", b"x", {"Content-Encoding": "br"}, 415),
+                                            ("/v1/traces", b"{", {"Content-Type": "application/json"}, 400), ("/v1/traces", b"x", {"Content-Encoding": "br"}, 415),
                                             ("/v1/traces", b"not gzip", {"Content-Encoding": "gzip"}, 400), ("/v1/traces", b"", {"Host": "evil.example"}, 403)]:
         assert one.post(path, packet, headers)[0] == expected, (path, packet)
     assert one.post("/v1/traces", b"\0" * (17 << 20), compressed=True)[0] == 413
@@ -215,6 +236,32 @@ provider.shutdown()
     one.await_value("SELECT count() FROM otel_traces", "1000")
     assert one.value("SELECT SpanAttributes['http.route'] AS route, ResourceAttributes['host.name'], count(), max(Duration) / 1e6 FROM otel_traces"
                      " GROUP BY ALL ORDER BY 4 DESC LIMIT 1") == "/slow\tnode-2\t100\t50"
+
+
+@pytest.mark.peer
+def test_what_an_sdk_of_javascript_sends(server, run, tmp_path):
+    """JSON, by default."""
+    need_command("npm")
+    one = server()
+    packages = ["@opentelemetry/sdk-trace-node@2.2.0", "@opentelemetry/exporter-trace-otlp-http@0.208.0", "@opentelemetry/resources@2.2.0"]
+    assert run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", tmp_path, *packages, name="npm").wait(180) == 0
+    (tmp_path / "send.js").write_text("""
+const {NodeTracerProvider, BatchSpanProcessor} = require("@opentelemetry/sdk-trace-node");
+const {OTLPTraceExporter} = require("@opentelemetry/exporter-trace-otlp-http");
+const {resourceFromAttributes} = require("@opentelemetry/resources");
+const exporter = new OTLPTraceExporter({url: process.argv[2]});
+const provider = new NodeTracerProvider({resource: resourceFromAttributes({"service.name": "js", "host.name": "node-4"}), spanProcessors: [new BatchSpanProcessor(exporter)]});
+const tracer = provider.getTracer("test");
+for (let i = 0; i < 100; i++) {
+    const span = tracer.startSpan("GET /", {kind: 1, attributes: {"http.route": "/", "i": i, "share": 0.5, "list": ["a", "b"]}});
+    if (i == 7) span.recordException(new Error("seven"));
+    span.end();
+}
+provider.shutdown();
+""")
+    assert run("node", tmp_path / "send.js", f"http://127.0.0.1:{one.otlp_port}/v1/traces", name="send").wait(60) == 0
+    one.await_value("SELECT count(), sum(toInt64(attributes['i'])), any(attributes['list']), any(host), any(route) FROM requests", '100\t4950\t["a","b"]\tnode-4\t/')
+    assert one.value("SELECT name, text, service FROM events") == "exception\tseven\tjs"
 
 
 def test_missing_engine_is_a_sentence(sonde, tmp_path):

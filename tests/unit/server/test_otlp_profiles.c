@@ -117,9 +117,12 @@ static void test_indices_that_do_not_exist_are_0(void **state)
     (void)state;
     _cleanup_otlp_rows_ struct otlp_rows rows = {0};
     struct buf samples = {0}, dictionary = {0};
-    put_sample(&samples, 77, 7, NOW_NS);
+    protobuf_put_bytes(&samples, PROFILE_SAMPLES, "\x08\x4d\x12\x01\x05\x18\x05\x22\x01\x07",
+                       10); /* stack 77 and so on */
     assert_int_equal(decode(&samples, &dictionary, &rows), 0);
     assert_counts(&rows, 1, 1, 0);
+    const struct buf *row = &rows.tables[TABLE_PROFILE_SAMPLES];
+    assert_memory_equal(row->data + row->size - 4, "\0\0\0\0", 4); /* no thread, trace, span, attributes */
 }
 
 static void test_frame_without_function_has_file_and_address(void **state)

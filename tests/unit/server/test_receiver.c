@@ -92,6 +92,7 @@ static int ask(const char *line, const char *headers, const struct buf *body, st
 }
 
 #define PROTOBUF "Content-Type: application/x-protobuf\r\n"
+#define JSON     "Content-Type: application/json; charset=utf-8\r\n"
 
 /* A request with one span, whose name has `name_size` bytes. */
 static void put_request(struct buf *out, uint64_t number, uint64_t start_ns, size_t name_size)
@@ -142,6 +143,30 @@ static void test_rejected_rows_are_reported(void **state)
     assert_int_equal(spool_statistics(spool).batches, 0);
 }
 
+/* Its replies are JSON, too. */
+static void test_json_is_stored(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, packed = {0}, out = {0};
+    buf_printf(&body,
+               "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"traceId\":\"5b8efff798038103d269b633813fc60c\","
+               "\"spanId\":\"eee19b7ec3c1b174\",\"startTimeUnixNano\":\"%llu\"},{}]}]}]}",
+               (unsigned long long)clock_unix_ns());
+    assert_int_equal(buf_gzip(&packed, body.data, body.size), 0);
+    assert_int_equal(ask("POST /v1/traces", JSON "Content-Encoding: gzip\r\n", &packed, &out), 200);
+    buf_putc(&out, '\0');
+    assert_non_null(strstr(out.data, "Content-Type: application/json\r\n"));
+    assert_non_null(strstr(out.data, "{\"partialSuccess\":{\"rejectedSpans\":\"1\",\"errorMessage\":\"its trace id"));
+    assert_int_equal(spool_statistics(spool).batches, 1);
+    buf_clear(&body);
+    buf_puts(&body, "{}");
+    assert_int_equal(ask("POST /v1/logs", JSON, &body, &out), 200);
+    assert_memory_equal(out.data + out.size - 4, "\r\n{}", 4);
+    buf_puts(&body, "x");
+    assert_int_equal(ask("POST /v1/metrics", JSON, &body, &out), 400);
+    assert_non_null(memmem(out.data, out.size, "{\"message\":\"", 12));
+}
+
 static void test_full_spool_is_back_pressure(void **state)
 {
     (void)state;
@@ -165,7 +190,10 @@ static void test_refused_requests(void **state)
         {"POST /v1/traces", PROTOBUF, "not protobuf", 400},
         {"POST /v1/traces", PROTOBUF "Content-Encoding: gzip\r\n", "not gzip", 400},
         {"POST /v1/traces", PROTOBUF "Content-Encoding: br\r\n", "x", 415},
-        {"POST /v1/traces", "Content-Type: application/json\r\n", "{}", 415},
+        {"POST /v1/traces", JSON, "{", 400},
+        {"POST /v1/traces", JSON, "", 400},
+        {"POST /v1/traces", "Content-Type: application/jsonx\r\n", "{}", 415},
+        {"POST /v1development/profiles", JSON, "{}", 415},
         {"POST /v1/traces", "", "x", 415},
         {"POST /v1/other", PROTOBUF, "x", 404},
         {"GET /v1/traces", "", "", 405},
@@ -217,9 +245,13 @@ static void test_only_some_requests_are_decoded_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_batches_are_stored_once),     TEST(test_rejected_rows_are_reported),
-        TEST(test_full_spool_is_back_pressure), TEST(test_refused_requests),
-        TEST(test_large_bodies_are_refused),    TEST(test_only_some_requests_are_decoded_at_once),
+        TEST(test_batches_are_stored_once),
+        TEST(test_rejected_rows_are_reported),
+        TEST(test_full_spool_is_back_pressure),
+        TEST(test_refused_requests),
+        TEST(test_json_is_stored),
+        TEST(test_large_bodies_are_refused),
+        TEST(test_only_some_requests_are_decoded_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
