@@ -2,6 +2,7 @@
 #include "server/sql.h"
 
 #include "base/log.h"
+#include "server/native_hello.h"
 #include "server/sql_text.h"
 
 #include <errno.h>
@@ -13,14 +14,21 @@
 
 /* ---- parameters ---- */
 
-/* The parameters of clients that change nothing here. Others would change the result, and are refused as the engine
- * refuses settings of a reader. */
+/* The parameters of clients that change nothing here: max_execution_time is what clickhouse-go makes of its own
+ * deadline, after which it closes the connection. Others would change the result, and are refused as the engine refuses
+ * settings of a reader. */
 static bool is_ignored(const char *name)
 {
-    static const char *const names[] = {
-        "user",     "password",          "query_id",        "client_protocol_version",
-        "compress", "wait_end_of_query", "session_timeout", "send_progress_in_http_headers",
-        "quota_key"};
+    static const char *const names[] = {"user",
+                                        "password",
+                                        "query_id",
+                                        "max_execution_time",
+                                        "compress",
+                                        "wait_end_of_query",
+                                        "session_timeout",
+                                        "send_progress_in_http_headers",
+                                        "quota_key",
+                                        "enable_http_compression"};
     for (size_t i = 0; i < array_size(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -29,6 +37,7 @@ static bool is_ignored(const char *name)
 
 struct parameters {
     const char *query, *format, *database;
+    uint64_t revision;   /* of the Native format that the client reads; 0: the engine's */
     char why[WHY_BYTES]; /* "": they are accepted */
 };
 
@@ -42,6 +51,8 @@ static enum MHD_Result read_parameter(void *parameters, enum MHD_ValueKind kind,
         p->format = value;
     else if (strcmp(name, "database") == 0)
         p->database = value;
+    else if (strcmp(name, "client_protocol_version") == 0)
+        p->revision = strtoull(value ? value : "", NULL, 10);
     else if (!is_ignored(name) && !p->why[0])
         snprintf(p->why, sizeof(p->why), "the parameter '%.64s' is not accepted: readers cannot change settings", name);
     return MHD_YES;
@@ -124,6 +135,22 @@ static int build_query(const struct listener_request *request, const struct para
     return buf_error(sql) < 0 ? -E2BIG : 0;
 }
 
+static int query_engine(struct engine *engine, const struct parameters *parameters, const struct buf *sql,
+                        struct buf *out)
+{
+    _cleanup_buf_ struct buf version = {0};
+    static const char ask_version[] = "SELECT version() FORMAT TSVRaw";
+    if (!parameters->revision || !native_hello_is(sql->data, sql->size))
+        return engine_query(engine, sql->data, sql->size, parameters->format, out);
+    const int r = engine_query(engine, ask_version, strlen(ask_version), DEFAULT_FORMAT, &version);
+    buf_putc(&version, '\0');
+    if (r < 0 || buf_error(&version) < 0)
+        return r < 0 ? r : buf_error(&version);
+    version.data[strcspn(version.data, "\n")] = '\0';
+    native_hello_put(out, parameters->revision, version.data);
+    return buf_error(out);
+}
+
 enum MHD_Result sql_answer(void *engine, const struct listener_request *request)
 {
     _cleanup_buf_ struct buf sql = {0}, out = {0};
@@ -141,7 +168,7 @@ enum MHD_Result sql_answer(void *engine, const struct listener_request *request)
     int r = build_query(request, &parameters, &sql);
     if (r == 0 && sql_text_check(sql.data ? sql.data : "", sql.size, &text, &why) < 0)
         return http_reply_text(request->connection, MHD_HTTP_BAD_REQUEST, "%s", why);
-    r = r < 0 ? r : engine_query(engine, sql.data, sql.size, parameters.format, &out);
+    r = r < 0 ? r : query_engine(engine, &parameters, &sql, &out);
     return r < 0 ? reply_failure(request, r, &out)
                  : reply_result(request, text.format[0] ? text.format : parameters.format, &out);
 }

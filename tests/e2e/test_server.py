@@ -85,6 +85,42 @@ def test_points_are_rows(server):
     assert one.post("/v1/metrics", request([field(1, "g") + field(5, field(1, point(now, field(4, b"text"))))]))[0] == 400
 
 
+def test_hello_of_clickhouse_go(server):
+    """The client reads this answer in the Native format of its version, and others in the version that it reports, which is the engine's."""
+    one = server()
+    status, _, body = ask(one.sql_port, "POST", "/?client_protocol_version=54460&database=otel&default_format=Native&max_execution_time=60",
+                          b"SELECT displayName(), version(), revision(), timezone()", {})
+    version = one.value("SELECT version()").encode()
+    assert status == 200 and body == (b"\1\0\2\xff\xff\xff\xff\0\4\1\x0ddisplayName()\6String\0\x0csonde server\x09version()\6String\0" + bytes([len(version)]) + version +
+                                      b"\x0arevision()\6UInt32\0\0\0\0\0\x0atimezone()\6String\0\3UTC")
+    assert ask(one.sql_port, "POST", "/?client_protocol_version=54460&default_format=Native", b"SELECT 1::UInt8 AS a", {})[2] == b"\1\1\1a\5UInt8\1"
+
+
+@pytest.mark.peer
+def test_questions_of_clickhouse_go(server, run, tmp_path):
+    """Over HTTP, as Grafana's data source for ClickHouse asks."""
+    one = server()
+    assert one.post("/v1/traces", request([span(1, "GET /", **{"http.route": "/a"})]))[0] == 200
+    one.await_value("SELECT count() FROM requests", "1")
+    (tmp_path / "go.mod").write_text("module ask\ngo 1.24\n")
+    (tmp_path / "main.go").write_text("""
+package main
+import ("fmt"; "os"; clickhouse "github.com/ClickHouse/clickhouse-go/v2")
+func main() {
+    db := clickhouse.OpenDB(&clickhouse.Options{Addr: []string{os.Args[1]}, Protocol: clickhouse.HTTP, Auth: clickhouse.Auth{Database: "otel"},
+        Settings: clickhouse.Settings{"max_execution_time": 60}, Compression: &clickhouse.Compression{Method: clickhouse.CompressionGZIP}})
+    var route string
+    var ms float64
+    fmt.Println(db.Ping(), db.QueryRow("SELECT route, duration_ms FROM requests").Scan(&route, &ms), route, ms)
+}
+""")
+    need_command("go")
+    for command in (["get", "github.com/ClickHouse/clickhouse-go/v2@v2.40.1"], ["mod", "tidy"], ["build", "-o", "ask", "."]):
+        assert subprocess.run(["go", *command], cwd=tmp_path, capture_output=True, timeout=400).returncode == 0
+    asking = run(tmp_path / "ask", f"127.0.0.1:{one.sql_port}", name="ask")
+    assert asking.wait(30) == 0 and asking.out == "<nil> <nil> /a 1\n"
+
+
 def test_json_is_rows(server):
     """The same rows as protobuf gives, of all three signals."""
     one, now = server(), time.time_ns()
