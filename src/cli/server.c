@@ -124,7 +124,7 @@ const struct subcommand subcommand_server = {
     .synopsis = "[--data DIR] [-l ADDRESS:PORT] [--otlp-listen ADDRESS:PORT] [--token-file FILE] [--keep DAYS]",
     .summary = "Keep what agents and OpenTelemetry SDKs send, and answer SQL about it",
     .details =
-        "Receives traces, logs and metrics by OTLP over HTTP (http://127.0.0.1:4318), keeps them for some weeks, and answers\n"
-        "SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...). A batch is acknowledged when it is on disk.",
+        "Receives traces, logs, metrics and profiles by OTLP over HTTP (http://127.0.0.1:4318), keeps them for some weeks,\n"
+        "and answers SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...). A batch is acknowledged when it is on disk.",
     .run = run_server,
 };

@@ -1,5 +1,6 @@
 """The views of `sonde server`, and the questions of docs/sql.md: each one is asked of a server with spans, logs and metrics of two hosts with agents
 and of a program with an SDK, as they send them."""
+import json
 import re
 import time
 
@@ -131,6 +132,19 @@ def test_questions_of_the_document(server):
         status, text = one.query(sql)
         assert status == 200 and ANSWERS[int(number)] in text, f"question {number}: {text}"
     assert one.value("SELECT host, agent_version, kernel, machine, lost_events, spans FROM hosts WHERE host = 'node-1'") == "node-1\t0.1.0\t6.18.0\tx86_64\t5\t7"
+
+
+def test_dashboard(server):
+    """Each query of the dashboard for Grafana has an answer, with what Grafana puts in the places of its macros."""
+    one = server()
+    fill(one)
+    dashboard = json.loads((TOP / "packaging/grafana/sonde-centre.json").read_text())
+    queries = [dashboard["templating"]["list"][1]["query"], *(target["rawSql"] for panel in dashboard["panels"] for target in panel["targets"])]
+    for query in queries:
+        sql = re.sub(r"\$__timeFilter\((\w+)\)", r"\1 >= toDateTime(now() - 3600) AND \1 <= toDateTime(now())", query).replace("${service:singlequote}", "'shop','front'")
+        status, text = one.query(sql)
+        assert status == 200 and text, f"{sql}: {text}"
+    assert one.value(queries[0]) == "front\ngateway\nshop" and len(queries) == 12
 
 
 def test_io_of_jobs_by_hour(server):
