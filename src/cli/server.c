@@ -125,6 +125,7 @@ const struct subcommand subcommand_server = {
     .summary = "Keep what agents and OpenTelemetry SDKs send, and answer SQL about it",
     .details =
         "Receives traces, logs, metrics and profiles by OTLP over HTTP (http://127.0.0.1:4318), keeps them for some weeks,\n"
-        "and answers SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...). A batch is acknowledged when it is on disk.",
+        "and answers SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...). A batch is acknowledged when it\n"
+        "is on disk.",
     .run = run_server,
 };

@@ -13,15 +13,17 @@
 
 #define SEGMENT_MS    "toUInt64OrZero(attributes['sonde.duration_ns']) / 1e6"
 
-/* A stack is the same in all of a day's samples: the join is by both. */
+/* A stack is the same in all of a day's samples. What is computed of stacks is computed before they are joined: there
+ * are many more samples. */
 #define SAMPLES(value, condition)                                                                                      \
     "SELECT Timestamp AS time, day, HostName AS host, ServiceName AS service, " value                                  \
-    ", Functions AS stack, Functions[-1] AS function, ThreadName AS thread, ThreadId AS thread_id, "                   \
+    ", stack, function, caller, ThreadName AS thread, ThreadId AS thread_id, "                                         \
     "TraceId AS trace_id, SpanId AS span_id, SampleAttributes AS labels, StackHash AS stack_hash, "                    \
     "ResourceHash AS resource_hash "                                                                                   \
     "FROM (SELECT *, toDate(Timestamp) AS day FROM otel.profile_samples WHERE " condition ") AS samples "              \
-    "ANY LEFT JOIN (SELECT Day AS day, StackHash, Functions FROM otel.profile_stacks) AS stacks "                      \
-    "USING (day, StackHash)"
+    "ANY LEFT JOIN (SELECT Day AS day, StackHash, Functions AS stack, Functions[-1] AS function, "                     \
+    "Functions[-2] AS caller "                                                                                         \
+    "FROM otel.profile_stacks) AS stacks USING (day, StackHash)"
 
 static const struct view {
     const char *name, *select;
