@@ -36,11 +36,10 @@ struct sample {
 /* Whether something has no row for the day yet. */
 static bool is_new_on(struct profile_days *days, uint16_t day)
 {
-    if (days->first && day >= days->first && day <= days->last)
-        return false;
-    days->first = !days->first || day < days->first ? day : days->first;
-    days->last = day > days->last ? day : days->last;
-    return true;
+    uint64_t *bits = &days->bits[day / 64 % 2];
+    const uint64_t bit = (uint64_t)1 << day % 64, before = *bits;
+    *bits |= bit;
+    return !(before & bit);
 }
 
 /* ---- what samples refer to ---- */
@@ -158,11 +157,6 @@ static int put_moments(struct common *c, struct cursor message, const struct sam
     return r;
 }
 
-static bool is_key(struct cursor key, const char *name)
-{
-    return key.size == strlen(name) && memcmp(key.data, name, key.size) == 0;
-}
-
 static int read_attributes(const struct common *c, struct cursor message, struct sample *ret)
 {
     struct otlp_numbers indices = otlp_numbers_of(message, SAMPLE_ATTRIBUTES, PROTOBUF_VARINT);
@@ -171,9 +165,9 @@ static int read_attributes(const struct common *c, struct cursor message, struct
     for (uint64_t index; otlp_next_number(&indices, &index);) {
         const struct profile_attribute *a =
             &c->dictionary->attributes[profile_index(c->dictionary, OTLP_ATTRIBUTE, index)];
-        if (is_key(a->key, "thread.id")) {
+        if (otlp_text_is(a->key, "thread.id")) {
             ret->thread_id = a->integer;
-        } else if (is_key(a->key, "thread.name")) {
+        } else if (otlp_text_is(a->key, "thread.name")) {
             ret->thread_name = a->text;
         } else if (a->size) { /* 0: the dictionary has no attributes */
             count++;

@@ -18,11 +18,6 @@ uint32_t profile_index(const struct profile_dictionary *d, enum otlp_table table
     return index < d->counts[table] ? (uint32_t)index : 0;
 }
 
-static bool is_key(const struct profile_attribute *a, const char *key)
-{
-    return a->key.size == strlen(key) && memcmp(a->key.data, key, a->key.size) == 0;
-}
-
 /* The row to which the number in a field of `message` refers. */
 static uint32_t index_in(const struct profile_dictionary *d, enum otlp_table table, struct cursor *message,
                          const struct protobuf_field *f)
@@ -42,7 +37,7 @@ static struct cursor find_text(const struct profile_dictionary *d, struct cursor
 {
     struct otlp_numbers indices = otlp_numbers_of(message, number, PROTOBUF_VARINT);
     for (uint64_t index; otlp_next_number(&indices, &index);)
-        if (is_key(&d->attributes[profile_index(d, OTLP_ATTRIBUTE, index)], key))
+        if (otlp_text_is(d->attributes[profile_index(d, OTLP_ATTRIBUTE, index)].key, key))
             return d->attributes[profile_index(d, OTLP_ATTRIBUTE, index)].text;
     return (struct cursor){0};
 }

@@ -12,9 +12,9 @@
 #define PROFILE_FRAMES_MAX 500000 /* of all locations */
 #define PROFILE_DEPTH_MAX  2048   /* frames of a stack */
 
-/* The days, since 1970, for which something has a row in the tables: all from `first` to `last`; 0: none. */
+/* The days for which something has a row in the tables: a bit for each. Accepted times are less than 128 days apart. */
 struct profile_days {
-    uint16_t first, last;
+    uint64_t bits[2];
 };
 
 struct profile_attribute {

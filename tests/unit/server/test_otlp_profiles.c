@@ -97,11 +97,13 @@ static void test_a_stack_has_a_row_for_each_day(void **state)
         put_sample(&samples, 1, 7, NOW_NS + (uint64_t)i);
     put_sample(&samples, 1, 7, NOW_NS - 1);
     put_sample(&samples, 1, 7, NOW_NS - 2);
+    put_sample(&samples, 1, 7, NOW_NS - 20 * DAY_NS);
+    put_sample(&samples, 1, 7, NOW_NS - 10 * DAY_NS);
     put_sample(&samples, 1, 7, 0);
     put_sample(&samples, 1, 7, NOW_NS - 40 * DAY_NS);
     assert_int_equal(decode(&samples, &dictionary, &rows), 0);
-    assert_counts(&rows, 6, 2, 4);
-    assert_int_equal(rows.counts[TABLE_PROFILE_RESOURCES], 2);
+    assert_counts(&rows, 8, 4, 8);
+    assert_int_equal(rows.counts[TABLE_PROFILE_RESOURCES], 4);
     assert_int_equal(rows.rejected, 1);
     const char *row = rows.tables[TABLE_PROFILE_STACKS].data;
     assert_memory_equal(row, "\x20\x4e", 2); /* day 20000 */
