@@ -4,12 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/starts_with.h"
-#include "cli/memory_cgroups.h"
-#include "cli/memory_files.h"
-#include "cli/memory_processes.h"
 #include "cli/memory_text.h"
 #include "cli/standard_output.h"
 #include "cli/subcommands.h"
+#include "memory_report/memory_cgroups.h"
+#include "memory_report/memory_files.h"
+#include "memory_report/memory_processes.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The memory of all cgroups, each without those below it. */
 #pragma once
 
-#include "cli/memory_report.h"
+#include "memory_report/memory_report.h"
 
 /* Reads all cgroups, by path; at most MEMORY_CGROUPS_MAX. The caller frees the list with memory_cgroups_free. 0, or
  * -errno: -ENOENT where there is no memory controller. */

@@ -1,5 +1,5 @@
 /* See memory_processes.h. */
-#include "cli/memory_processes.h"
+#include "memory_report/memory_processes.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
 /* See memory_cgroups.h. */
-#include "cli/memory_cgroups.h"
+#include "memory_report/memory_cgroups.h"
 
 #include "base/cleanup.h"
 #include "sources/sampling/cgroup_search.h"

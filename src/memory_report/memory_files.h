@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "cli/memory_report.h"
+#include "memory_report/memory_report.h"
 
 struct memory_files;
 

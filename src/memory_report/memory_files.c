@@ -1,6 +1,6 @@
 /* See memory_files.h. cachestat(2) counts the pages of a file (Linux 6.5). Before, the file is mapped and mincore(2)
  * lists them, which costs time by the size of the file and is therefore limited. */
-#include "cli/memory_files.h"
+#include "memory_report/memory_files.h"
 
 #include "base/buf.h"
 #include "base/starts_with.h"

@@ -1,7 +1,7 @@
 /* The memory of all processes, from /proc. */
 #pragma once
 
-#include "cli/memory_report.h"
+#include "memory_report/memory_report.h"
 
 /* Reads all processes that have memory of their own, by `pid`; at most MEMORY_PROCESSES_MAX. The caller frees the list
  * with memory_processes_free. 0 or -errno. */
