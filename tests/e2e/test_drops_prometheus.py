@@ -7,7 +7,7 @@ import pytest
 from harness.processes import wait_for
 from test_drops import lose_packets
 from test_io_prometheus import CONFIG, PACKAGING, Prometheus
-from test_requests_prometheus import promtool
+from test_requests_prometheus import judge_rules
 
 pytestmark = pytest.mark.peer
 RULES = PACKAGING / "prometheus/sonde-drops.rules.yml"
@@ -60,9 +60,7 @@ tests:
 
 
 def test_rules_are_valid_and_alert(tmp_path):
-    promtool("check", "rules", RULES)
-    (tmp_path / "test.yml").write_text(SERIES.format(rules=RULES))
-    promtool("test", "rules", tmp_path / "test.yml")
+    judge_rules(tmp_path, RULES, SERIES)
 
 
 def test_rules_and_panels_have_data(agent, run, tmp_path):

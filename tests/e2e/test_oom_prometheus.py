@@ -1,7 +1,7 @@
 """The alert for kills for memory: promtool evaluates it on given series."""
 import pytest
 from test_io_prometheus import PACKAGING
-from test_requests_prometheus import promtool
+from test_requests_prometheus import judge_rules
 
 pytestmark = pytest.mark.peer
 RULES = PACKAGING / "prometheus/sonde-oom.rules.yml"
@@ -26,6 +26,4 @@ tests:
 
 
 def test_the_alert_is_valid_and_fires(tmp_path):
-    promtool("check", "rules", RULES)
-    (tmp_path / "test.yml").write_text(SERIES.format(rules=RULES))
-    promtool("test", "rules", tmp_path / "test.yml")
+    judge_rules(tmp_path, RULES, SERIES)

@@ -48,10 +48,15 @@ def promtool(*arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_rules_are_valid_and_alert(tmp_path):
-    promtool("check", "rules", RULES)
-    (tmp_path / "test.yml").write_text(SERIES.format(rules=RULES))
+def judge_rules(tmp_path, rules, series):
+    """The rules are valid, and say of the given series what is expected."""
+    promtool("check", "rules", rules)
+    (tmp_path / "test.yml").write_text(series.format(rules=rules))
     promtool("test", "rules", tmp_path / "test.yml")
+
+
+def test_rules_are_valid_and_alert(tmp_path):
+    judge_rules(tmp_path, RULES, SERIES)
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
  * service. */
 #include "model/metric.h"
 #include "resolve/process/processes.h"
+#include "signal_events_fixture.h"
 #include "signals/blocked/blocked_groups.h"
-#include "signals/signals.h"
 #include "sources/blocked/blocked.h"
 #include "sources/blocked/blocked_list.h"
 
@@ -28,10 +28,7 @@ static void keep_event(void *pipeline, const struct node_event *event)
 {
     size_t used = strlen(emitted);
     (void)pipeline;
-    used += (size_t)snprintf(emitted + used, sizeof(emitted) - used, "%s: %s", event->name, event->text);
-    for (size_t i = 0; i < event->attribute_count; i++)
-        used += (size_t)snprintf(emitted + used, sizeof(emitted) - used, "; %s=%s", event->attributes[i].name,
-                                 event->attributes[i].value);
+    used += event_text(event, emitted + used, sizeof(emitted) - used);
     snprintf(emitted + used, sizeof(emitted) - used, "\n");
 }
 
@@ -41,9 +38,7 @@ static int begin(void **state)
 {
     (void)state;
     emitted[0] = '\0';
-    for (size_t i = 0; all_signals[i]; i++)
-        if (strcmp(all_signals[i]->name, "blocked") == 0)
-            blocked = all_signals[i];
+    blocked = signal_named("blocked");
     return blocked->create(&services, blocked->defaults, NULL, &self);
 }
 

@@ -1,5 +1,5 @@
 /* Records of losses of the network become events with a text and attributes; and how the kernel's reasons count. */
-#include "signals/signals.h"
+#include "signal_events_fixture.h"
 #include "sources/drops/drops.h"
 #include "sources/drops/drops_reasons.h"
 
@@ -15,15 +15,6 @@
 
 #include <cmocka.h>
 
-static const struct signal *find_drops(void)
-{
-    for (size_t i = 0; all_signals[i]; i++)
-        if (strcmp(all_signals[i]->name, "drops") == 0)
-            return all_signals[i];
-    fail();
-    return NULL;
-}
-
 static char emitted[1024];
 static size_t emitted_count;
 
@@ -31,10 +22,7 @@ static void keep_event(void *pipeline, const struct node_event *event)
 {
     (void)pipeline;
     emitted_count++;
-    int used = snprintf(emitted, sizeof(emitted), "%s: %s", event->name, event->text);
-    for (size_t i = 0; i < event->attribute_count; i++)
-        used += snprintf(emitted + used, sizeof(emitted) - (size_t)used, "; %s=%s", event->attributes[i].name,
-                         event->attributes[i].value);
+    event_text(event, emitted, sizeof(emitted));
 }
 
 static struct drops_record record(enum drops_event event, uint64_t number)
@@ -48,7 +36,7 @@ static struct drops_record record(enum drops_event event, uint64_t number)
 
 static void expect_event(const struct drops_record *r, const char *expected)
 {
-    const struct signal *drops = find_drops();
+    const struct signal *drops = signal_named("drops");
     const struct signal_services services = {.emit_event = keep_event};
     void *self;
     assert_int_equal(drops->create(&services, drops->defaults, NULL, &self), 0);
@@ -85,7 +73,7 @@ static void test_each_kind_of_record_is_an_event(void **state)
 /* Peers without an answer may be hundreds; the one listener that refuses connections is the news. */
 static void test_many_events_of_one_kind_do_not_hide_another(void **state)
 {
-    const struct signal *drops = find_drops();
+    const struct signal *drops = signal_named("drops");
     const struct signal_services services = {.emit_event = keep_event};
     const struct drops_record again = record(DROPS_EVENT_RETRANSMISSIONS, 214),
                               refused = record(DROPS_EVENT_LISTEN, 37);

@@ -1,5 +1,5 @@
 /* Records of long interrupts and softirqs become events with a text and attributes. */
-#include "signals/signals.h"
+#include "signal_events_fixture.h"
 #include "sources/interrupt_names.h"
 #include "sources/interrupts/interrupts.h"
 
@@ -14,24 +14,12 @@
 
 #define NET_RX 3
 
-static const struct signal *find_interrupts(void)
-{
-    for (size_t i = 0; all_signals[i]; i++)
-        if (strcmp(all_signals[i]->name, "interrupts") == 0)
-            return all_signals[i];
-    fail();
-    return NULL;
-}
-
 static char emitted[1024];
 
 static void keep_event(void *pipeline, const struct node_event *event)
 {
     (void)pipeline;
-    int used = snprintf(emitted, sizeof(emitted), "%s: %s", event->name, event->text);
-    for (size_t i = 0; i < event->attribute_count; i++)
-        used += snprintf(emitted + used, sizeof(emitted) - (size_t)used, "; %s=%s", event->attributes[i].name,
-                         event->attributes[i].value);
+    event_text(event, emitted, sizeof(emitted));
 }
 
 static struct interrupt_record record(uint32_t number, uint32_t tid, const char *comm, const char *name)
@@ -48,7 +36,7 @@ static struct interrupt_record record(uint32_t number, uint32_t tid, const char 
 
 static void expect_event(const struct interrupt_record *r, const char *expected)
 {
-    const struct signal *interrupts = find_interrupts();
+    const struct signal *interrupts = signal_named("interrupts");
     const struct signal_services services = {.emit_event = keep_event};
     void *self;
     assert_int_equal(interrupts->create(&services, interrupts->defaults, NULL, &self), 0);

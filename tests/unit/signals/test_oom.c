@@ -1,8 +1,8 @@
 /* Records of kills become events and counts by service; the processes that grow fastest are found, and the functions in
  * which they had most page faults. */
 #include "model/metric.h"
+#include "signal_events_fixture.h"
 #include "signals/oom/grown_places.h"
-#include "signals/signals.h"
 #include "sources/oom/oom.h"
 #include "sources/oom/oom_growth.h"
 
@@ -26,10 +26,7 @@ static void keep_event(void *pipeline, const struct node_event *event)
 {
     size_t used = strlen(emitted);
     (void)pipeline;
-    used += (size_t)snprintf(emitted + used, sizeof(emitted) - used, "%s: %s", event->name, event->text);
-    for (size_t i = 0; i < event->attribute_count; i++)
-        used += (size_t)snprintf(emitted + used, sizeof(emitted) - used, "; %s=%s", event->attributes[i].name,
-                                 event->attributes[i].value);
+    used += event_text(event, emitted + used, sizeof(emitted) - used);
     snprintf(emitted + used, sizeof(emitted) - used, "\n");
 }
 
@@ -39,9 +36,7 @@ static int begin(void **state)
 {
     (void)state;
     emitted[0] = '\0';
-    for (size_t i = 0; all_signals[i]; i++)
-        if (strcmp(all_signals[i]->name, "oom") == 0)
-            oom = all_signals[i];
+    oom = signal_named("oom");
     return oom->create(&services, oom->defaults, NULL, &self);
 }
 

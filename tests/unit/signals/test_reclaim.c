@@ -1,5 +1,5 @@
 /* Records of long reclaim become events with a text and attributes. */
-#include "signals/signals.h"
+#include "signal_events_fixture.h"
 #include "sources/reclaim/reclaim.h"
 
 #include <linux/types.h>
@@ -13,15 +13,6 @@
 
 #include <cmocka.h>
 
-static const struct signal *find_reclaim(void)
-{
-    for (size_t i = 0; all_signals[i]; i++)
-        if (strcmp(all_signals[i]->name, "reclaim") == 0)
-            return all_signals[i];
-    fail();
-    return NULL;
-}
-
 static char emitted[1024];
 static size_t events;
 
@@ -29,10 +20,7 @@ static void keep_event(void *pipeline, const struct node_event *event)
 {
     (void)pipeline;
     events++;
-    int used = snprintf(emitted, sizeof(emitted), "%s: %s", event->name, event->text);
-    for (size_t i = 0; i < event->attribute_count; i++)
-        used += snprintf(emitted + used, sizeof(emitted) - (size_t)used, "; %s=%s", event->attributes[i].name,
-                         event->attributes[i].value);
+    event_text(event, emitted, sizeof(emitted));
 }
 
 static struct reclaim_record record(enum reclaim_kind kind)
@@ -49,7 +37,7 @@ static struct reclaim_record record(enum reclaim_kind kind)
 
 static void expect_event(enum reclaim_kind kind, const char *expected)
 {
-    const struct signal *reclaim = find_reclaim();
+    const struct signal *reclaim = signal_named("reclaim");
     const struct signal_services services = {.emit_event = keep_event};
     const struct reclaim_record r = record(kind);
     void *self;
@@ -74,7 +62,7 @@ static void test_each_kind_is_an_event(void **state)
 
 static void test_events_are_limited(void **state)
 {
-    const struct signal *reclaim = find_reclaim();
+    const struct signal *reclaim = signal_named("reclaim");
     const struct signal_services services = {.emit_event = keep_event};
     struct reclaim_record r = record(RECLAIM_NODE);
     void *self;
