@@ -21,7 +21,8 @@
 #define TICK_MS        1000
 #define POLL_MAX       1024
 #define SAME_SIGNAL_MS 100
-#define LAST_TURNS_MAX 16 /* final drains of a busy ring: bounds the delay by records that keep arriving */
+#define LAST_TURNS_MAX 16            /* final drains of a busy ring: bounds the delay by records that keep arriving */
+#define LAST_TURNS_NS  2000000000ull /* of a service: part of END_MAX_S, however slow the machine is */
 
 struct loop {
     enum loop_kind kind;
@@ -257,8 +258,9 @@ int loop_run(struct loop *l, const struct loop_options *options, struct loop_end
     if (l->error)
         return l->error;
     pipeline_stop(l->pipeline);
+    const uint64_t end_ns = l->kind == LOOP_OF_SERVICE ? clock_monotonic_ns() + LAST_TURNS_NS : UINT64_MAX;
     int last = 1;
-    for (int i = 0; i < LAST_TURNS_MAX && last > 0; i++)
+    for (int i = 0; i < LAST_TURNS_MAX && last > 0 && clock_monotonic_ns() < end_ns; i++)
         last = pipeline_turn(l->pipeline);
     if (last < 0 && last != -ENODATA)
         return last;

@@ -43,6 +43,7 @@ DEFINE_FREEP(loop)
  * loop exists. */
 void loop_wake(struct loop *l);
 
-/* Runs to the end, then stops the pipeline and turns it until all records are processed. The pipeline must have been
- * started. To be called once. 0 with `*ret_end`; the error of a turn: the pipeline is then not stopped. */
+/* Runs to the end, then stops the pipeline and turns it until all records are processed; a service does so for at most
+ * two seconds, and drops the rest. The pipeline must have been started. To be called once. 0 with `*ret_end`; the error
+ * of a turn: the pipeline is then not stopped. */
 int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end);
