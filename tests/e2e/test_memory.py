@@ -124,6 +124,6 @@ def test_the_tables_name_the_largest(sonde, run, cached_file):
     holder = run(sys.executable, "-c", HOLD, cached_file)
     wait_for(lambda: "held" in holder.out, what="the memory")
     done = subprocess.run([sonde, "memory", "-d", "0", "-n", "100000"], capture_output=True, text=True, timeout=60, check=True)
-    assert re.search(rf"^ *1\d\d MiB +4\.00 MiB +- +\S+ +{holder.pid} ", done.stdout, re.M), done.stdout
+    assert re.search(rf"^ *(9\d\.\d|1\d\d) MiB +4\.00 MiB +- +\S+ +{holder.pid} ", done.stdout, re.M), done.stdout
     assert re.search(rf"^ *8\.00 MiB +- +8\.00 MiB +{holder.pid} .* {cached_file}$", done.stdout, re.M), done.stdout
     assert re.search(r"^\d+ files were found, with \S+ \S+ of the page cache, ", done.stdout, re.M), done.stdout

@@ -154,7 +154,9 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     block_and_contend(started, run)
     run(*limits.command(workload_path("grows")))
     wait_for(lambda: started.metric("sonde_oom_kills_total"), what="the kill for memory")
-    assert {**of_plain, **exported(started)} == documented
+    found = {**of_plain, **exported(started)}
+    found.pop("rpc_server_call_duration_seconds", None)  # another test may speak gRPC meanwhile
+    assert found == documented
 
 
 def test_metrics_are_collected_only_when_somebody_asks(agent):
