@@ -210,7 +210,7 @@ static int put_fields(struct buf *out, const json_t *object, const struct otlp_j
     return r;
 }
 
-int otlp_json_read(const char *text, size_t size, const struct otlp_json_field *message, struct buf *out)
+int otlp_json_to_protobuf(const char *text, size_t size, const struct otlp_json_field *message, struct buf *out)
 {
     allocated = 0;
     json_t *object __attribute__((cleanup(json_freep))) =

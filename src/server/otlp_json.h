@@ -41,4 +41,4 @@ void otlp_json_init(void);
 
 /* Appends the message. 0; -EBADMSG: the text is not JSON, has a name twice, or a value of another kind than its field;
  * -ELOOP: values in values too deep; -EFBIG: the parser needs more than OTLP_JSON_MEMORY_BYTES; -ENOMEM. */
-int otlp_json_read(const char *text, size_t size, const struct otlp_json_field *message, struct buf *out);
+int otlp_json_to_protobuf(const char *text, size_t size, const struct otlp_json_field *message, struct buf *out);

@@ -157,7 +157,7 @@ static int decode(const struct receiver *receiver, const struct listener_request
     if (is_json(request)) {
         _cleanup_buf_ struct buf text = message;
         message = (struct buf){.max_bytes = RECEIVER_BODY_MAX_BYTES};
-        r = otlp_json_read(text.data ? text.data : "", text.size, signal->json, &message);
+        r = otlp_json_to_protobuf(text.data ? text.data : "", text.size, signal->json, &message);
     }
     return r < 0 ? r : signal->decode(cursor_make(message.data, message.size), rows);
 }

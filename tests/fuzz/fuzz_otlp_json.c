@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < array_size(signals); i++) {
         _cleanup_otlp_rows_ struct otlp_rows rows = {.to_ns = UINT64_MAX};
         _cleanup_buf_ struct buf message = {0};
-        if (otlp_json_read((const char *)data, size, signals[i]->json, &message) == 0 &&
+        if (otlp_json_to_protobuf((const char *)data, size, signals[i]->json, &message) == 0 &&
             signals[i]->decode(cursor_make(message.data, message.size), &rows) == -EBADMSG)
             abort();
     }

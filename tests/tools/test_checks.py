@@ -123,3 +123,13 @@ def test_bpf_stack_adds_up_the_functions_of_a_chain_of_calls(tmp_path, of_middle
         assert (done.returncode, done.stdout) == (0, f"deep.bpf.o: {depth} bytes\n")
     else:
         assert done.returncode == 1 and f"may have {depth} bytes" in done.stdout and "program 1" in done.stdout and " > middle 1" in done.stdout and " > inner 2" in done.stdout
+
+
+def test_a_name_that_two_libraries_define_is_reported(tmp_path):
+    for library, text in (("one", "int twice(void) { return 1; } static int local;"), ("other", "int twice(void) { return 2; } static int local; int once;")):
+        built = tmp_path / f"{library}.o"
+        subprocess.run(["cc", "-x", "c", "-c", "-", "-o", built], input=text, text=True, check=True)
+        subprocess.run(["ar", "rcs", tmp_path / f"lib{library}.a", built], check=True)
+    done = subprocess.run([TOOLS / "check-symbols", tmp_path / "libone.a", tmp_path / "libother.a"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "twice is defined in libone.a:one.o and in libother.a:other.o\n")
+    assert subprocess.run([TOOLS / "check-symbols", tmp_path / "libone.a"]).returncode == 0

@@ -16,7 +16,7 @@
 
 static int read_text(const char *text, const struct otlp_json_field *message, struct buf *out)
 {
-    return otlp_json_read(text, strlen(text), message, out);
+    return otlp_json_to_protobuf(text, strlen(text), message, out);
 }
 
 static void decode(const struct otlp_signal *signal, const char *text, struct otlp_rows *rows)
@@ -133,7 +133,8 @@ static void test_texts_that_are_refused(void **state)
         else
             buf_printf(&text, "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{%s}]}]}]}",
                        spans[i - array_size(texts)]);
-        assert_int_equal(otlp_json_read(text.data ? text.data : "", text.size, otlp_json_traces, &out), -EBADMSG);
+        assert_int_equal(otlp_json_to_protobuf(text.data ? text.data : "", text.size, otlp_json_traces, &out),
+                         -EBADMSG);
     }
 }
 
@@ -147,11 +148,11 @@ static void test_hostile_texts_have_limits(void **state)
     for (int i = 0; i < 200; i++)
         buf_puts(&deep, "]}}");
     buf_puts(&deep, "}]}]}]}");
-    assert_int_equal(otlp_json_read(deep.data, deep.size, otlp_json_logs, &out), -ELOOP);
+    assert_int_equal(otlp_json_to_protobuf(deep.data, deep.size, otlp_json_logs, &out), -ELOOP);
     buf_puts(&many, "[[]");
     for (int i = 0; i < 5000000; i++)
         buf_puts(&many, ",[]");
-    assert_int_equal(otlp_json_read(many.data, many.size, otlp_json_logs, &out), -EFBIG);
+    assert_int_equal(otlp_json_to_protobuf(many.data, many.size, otlp_json_logs, &out), -EFBIG);
     assert_int_equal(read_text("{}", otlp_json_logs, &after), 0);
 }
 
