@@ -65,18 +65,18 @@ void metrics_export_stats_metrics(const struct metrics_export_stats *s, struct m
 void spans_export_stats_metrics(const struct spans_export_stats *s, struct metric_set *set)
 {
     add_counter(set, "sonde_self_spans_export_packets", "", "Packets of spans that the receiver accepted.",
-                &s->sent.packets);
+                &s->queued.sent.packets);
     add_counter(set, "sonde_self_spans_export_bytes", "bytes",
-                "Size of the packets as sent: compressed, without headers.", &s->sent.bytes);
-    add_counter(set, "sonde_self_spans_export_spans", "", "Spans in the packets.", &s->spans);
+                "Size of the packets as sent: compressed, without headers.", &s->queued.sent.bytes);
+    add_counter(set, "sonde_self_spans_export_spans", "", "Spans in the packets.", &s->queued.items);
     add_counter(set, "sonde_self_spans_export_failures", "",
-                "Attempts to deliver a packet that failed; most are tried again.", &s->sent.failures);
+                "Attempts to deliver a packet that failed; most are tried again.", &s->queued.sent.failures);
     add_counter(set, "sonde_self_spans_export_rejected_spans", "",
-                "Spans that the receiver rejected within packets that it accepted.", &s->rejected_spans);
+                "Spans that the receiver rejected within packets that it accepted.", &s->queued.rejected);
     add_counter(set, "sonde_self_spans_export_unsampled", "",
                 "Recorded requests without a span, because their callers do not sample the trace.", &s->unsampled);
     add_counter(set, "sonde_self_spans_export_late", "",
                 "Records of replies that went on after their span was sent, which has the time until then.", &s->late);
-    add_dropped(set, "sonde_self_spans_export_dropped_spans", "Spans that no receiver accepted, by reason.", s->dropped,
-                DROP_QUEUE_FULL);
+    add_dropped(set, "sonde_self_spans_export_dropped_spans", "Spans that no receiver accepted, by reason.",
+                s->queued.dropped, DROP_QUEUE_FULL);
 }

@@ -41,14 +41,19 @@ struct metrics_export_stats {
     atomic_uint_least64_t dropped[DROP_COUNT]; /* points */
 };
 
-/* Of spans. */
-struct spans_export_stats {
+/* Of items that are queued one by one: spans. */
+struct queue_export_stats {
     struct packet_stats sent;
-    atomic_uint_least64_t spans;               /* in accepted packets */
-    atomic_uint_least64_t rejected_spans;      /* of accepted packets */
-    atomic_uint_least64_t unsampled;           /* left out, because their callers do not sample the trace */
-    atomic_uint_least64_t late;                /* newer records of requests whose spans were already sent */
-    atomic_uint_least64_t dropped[DROP_COUNT]; /* spans */
+    atomic_uint_least64_t items;               /* in accepted packets */
+    atomic_uint_least64_t rejected;            /* items of accepted packets */
+    atomic_uint_least64_t dropped[DROP_COUNT]; /* items */
+};
+
+/* Of spans, beside those of the queue. */
+struct spans_export_stats {
+    struct queue_export_stats queued;
+    atomic_uint_least64_t unsampled; /* left out, because their callers do not sample the trace */
+    atomic_uint_least64_t late;      /* newer records of requests whose spans were already sent */
 };
 
 static inline void export_stats_count(atomic_uint_least64_t *counter, uint64_t number)
