@@ -58,6 +58,7 @@ enum {
     LOG_OBSERVED_TIME = 11,
     LOG_EVENT_NAME = 12
 };
+enum { SEVERITY_WARN = 13, SEVERITY_ERROR = 17 };
 
 /* metrics.proto */
 enum { METRICS_RESOURCE_METRICS = 1 }; /* of MetricsData, and of ExportMetricsServiceRequest (metrics_service.proto) */

@@ -8,11 +8,13 @@
 static const char *const rpcs[] = {
     [OTLP_SIGNAL_TRACES] = "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
     [OTLP_SIGNAL_METRICS] = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-    [OTLP_SIGNAL_PROFILES] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"};
+    [OTLP_SIGNAL_PROFILES] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+    [OTLP_SIGNAL_LOGS] = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"};
 
-/* Traces and metrics are compressed within the traced program, at its expense, so quickly; profiles in the agent, one
- * packet every few seconds. */
-static const unsigned gzip_levels[] = {[OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6};
+/* Traces and metrics are compressed within the traced program, at its expense, so quickly; profiles and
+ * logs in the agent, one packet every few seconds. */
+static const unsigned gzip_levels[] = {
+    [OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6, [OTLP_SIGNAL_LOGS] = 6};
 
 /* The clock is read after `closed_ns`, so that it never precedes it. */
 static bool is_overdue(void *argument)

@@ -11,8 +11,8 @@
 #define VALUE_SIZE_MAX 65536
 #define TIMEOUT_MAX_MS 600000
 
-static const char *const signals[] = {"TRACES_", "METRICS_", "PROFILES_"};
-static const char *const paths[] = {"/v1/traces", "/v1/metrics", "/v1development/profiles"}; /* of HTTP */
+static const char *const signals[] = {"TRACES_", "METRICS_", "PROFILES_", "LOGS_"};
+static const char *const paths[] = {"/v1/traces", "/v1/metrics", "/v1development/profiles", "/v1/logs"}; /* of HTTP */
 
 /* The value of OTEL_EXPORTER_OTLP_METRICS_X, or OTEL_EXPORTER_OTLP_X; "": neither is set. */
 static const char *find_variable(const char *signal, const char *name)

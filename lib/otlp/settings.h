@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum otlp_signal { OTLP_SIGNAL_TRACES, OTLP_SIGNAL_METRICS, OTLP_SIGNAL_PROFILES };
+enum otlp_signal { OTLP_SIGNAL_TRACES, OTLP_SIGNAL_METRICS, OTLP_SIGNAL_PROFILES, OTLP_SIGNAL_LOGS };
 
 enum otlp_protocol {
     OTLP_HTTP_JSON, /* the default for traces, as in Triton */

@@ -19,6 +19,7 @@
 #include "config/sampled_types.h"
 #include "pipeline/loop.h"
 #include "pipeline/unwind_publisher.h"
+#include "send/event_export.h"
 #include "send/metrics_export.h"
 #include "send/profile_export.h"
 #include "send/span_export.h"
@@ -69,7 +70,10 @@ static int take_request(void *context, struct request *request)
 static int take_event(void *context, const struct node_event *event)
 {
     struct agent *a = context;
-    return node_events_add(a->events, event);
+    const uint64_t unix_ns = clock_unix_from_monotonic(event->time_ns);
+    if (a->event_export)
+        event_export_add(a->event_export, event, unix_ns);
+    return node_events_add(a->events, event, unix_ns);
 }
 
 static void take_opaque(void *context, const struct opaque_traffic *traffic)
@@ -101,6 +105,8 @@ static void release_memory(struct agent *a, bool caches_are_cut)
         profile_export_trim(a->profile_export);
     if (caches_are_cut && a->span_export)
         span_export_trim(a->span_export);
+    if (caches_are_cut && a->event_export)
+        event_export_trim(a->event_export);
     if (cut_history)
         windows_trim(a->windows);
     pipeline_trim(a->pipeline);
@@ -380,7 +386,11 @@ static int start_exports(struct agent *a)
         r = profile_export_start(a->profile_export);
     if (r == 0)
         r = span_export_new(&a->config, &a->memory, NULL, &a->span_export);
-    return r == 0 && a->span_export ? span_export_start(a->span_export) : r;
+    if (r == 0 && a->span_export)
+        r = span_export_start(a->span_export);
+    if (r == 0)
+        r = event_export_new(&a->config, &a->memory, NULL, &a->event_export);
+    return r == 0 && a->event_export ? event_export_start(a->event_export) : r;
 }
 
 int agent_new(const struct config *config, struct agent **ret)
@@ -439,12 +449,14 @@ void agent_free(struct agent *a)
     profile_export_end(a->profile_export);
     metrics_export_end(a->metrics_export);
     span_export_end(a->span_export);
+    event_export_end(a->event_export);
     pipeline_free(a->pipeline); /* detach before waiting for a receiver, so that no process is probed meanwhile */
-    if (a->profile_export || a->metrics_export || a->span_export)
-        log_debug("detached; waiting until the last profiles, metrics and spans are sent");
+    if (a->profile_export || a->metrics_export || a->span_export || a->event_export)
+        log_debug("detached; waiting until the last profiles, metrics, spans and events are sent");
     metrics_export_free(a->metrics_export); /* its thread collects from all of the following */
     profile_export_free(a->profile_export);
     span_export_free(a->span_export);
+    event_export_free(a->event_export);
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     node_events_free(a->events);

@@ -40,6 +40,7 @@ struct agent {
     struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct metrics_export *metrics_export; /* likewise */
     struct span_export *span_export;       /* likewise */
+    struct event_export *event_export;     /* likewise */
     struct attach_report report;           /* of the start; the texts of the sampling rules change under `lock` */
     int lock_fd;
     uint64_t start_ns;

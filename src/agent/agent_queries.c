@@ -12,6 +12,7 @@
 #include "diagnose/request_sentence.h"
 #include "export/node_event_json.h"
 #include "pipeline/loop.h"
+#include "send/event_export.h"
 #include "send/metrics_export.h"
 #include "send/profile_export.h"
 #include "send/span_export.h"
@@ -293,6 +294,8 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
         metrics_export_metrics(a->metrics_export, set);
     if (a->span_export)
         span_export_metrics(a->span_export, set);
+    if (a->event_export)
+        event_export_metrics(a->event_export, set);
     requests_metrics(a->requests, set);
     opaque_ports_metrics(a->opaque_ports, set);
     service_calls_metrics(a->calls, set);

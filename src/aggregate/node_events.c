@@ -1,7 +1,5 @@
-/* A list under a lock. Each event is one allocation: the struct, its attributes and their strings. See node_events.h.
- */
+/* A list under a lock. See node_events.h. */
 #include "aggregate/node_events.h"
-#include "base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,16 +8,9 @@
 
 #define KINDS_MAX 32 /* whose events are counted */
 
-struct kept_event {
-    struct node_event event;
-    uint64_t unix_ns;
-    struct node_event_attribute attributes[NODE_EVENT_ATTRIBUTES_MAX];
-    char strings[];
-};
-
 struct node_events {
     pthread_mutex_t lock;
-    struct kept_event *kept[NODE_EVENTS_MAX]; /* as they were added */
+    struct kept_node_event *kept[NODE_EVENTS_MAX]; /* as they were added */
     size_t count;
     uint64_t since_ns; /* since when all are kept */
 };
@@ -42,39 +33,6 @@ void node_events_free(struct node_events *e)
         free(e->kept[i]);
     pthread_mutex_destroy(&e->lock);
     free(e);
-}
-
-static size_t string_bytes(const struct node_event *event)
-{
-    size_t bytes = strlen(event->name) + strlen(event->text) + 2;
-    for (size_t i = 0; i < event->attribute_count; i++)
-        bytes += strlen(event->attributes[i].name) + strlen(event->attributes[i].value) + 2;
-    return bytes;
-}
-
-static const char *keep_string(char **at, const char *text)
-{
-    const size_t size = strlen(text) + 1;
-    const char *kept = memcpy(*at, text, size);
-    *at += size;
-    return kept;
-}
-
-static struct kept_event *copy_event(const struct node_event *event)
-{
-    struct kept_event *k = malloc(sizeof(*k) + string_bytes(event));
-    if (!k)
-        return NULL;
-    char *at = k->strings;
-    k->event = *event;
-    k->unix_ns = clock_unix_from_monotonic(event->time_ns);
-    k->event.name = keep_string(&at, event->name);
-    k->event.text = keep_string(&at, event->text);
-    k->event.attributes = k->attributes;
-    for (size_t i = 0; i < event->attribute_count; i++)
-        k->attributes[i] = (struct node_event_attribute){.name = keep_string(&at, event->attributes[i].name),
-                                                         .value = keep_string(&at, event->attributes[i].value)};
-    return k;
 }
 
 /* The place of the oldest event of the most frequent name. */
@@ -105,14 +63,13 @@ static size_t place_to_free(const struct node_events *e)
     return kinds[most].oldest;
 }
 
-int node_events_add(struct node_events *e, const struct node_event *event)
+int node_events_add(struct node_events *e, const struct node_event *event, uint64_t unix_ns)
 {
-    if (event->attribute_count > NODE_EVENT_ATTRIBUTES_MAX)
-        return -E2BIG;
-    struct kept_event *k = copy_event(event);
-    if (!k)
-        return -ENOMEM;
-    struct kept_event *gone = NULL;
+    struct kept_node_event *k;
+    int r = node_event_keep(event, unix_ns, &k);
+    if (r < 0)
+        return r;
+    struct kept_node_event *gone = NULL;
     pthread_mutex_lock(&e->lock);
     if (e->count == NODE_EVENTS_MAX) {
         const size_t place = place_to_free(e);
@@ -133,7 +90,7 @@ void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
 {
     pthread_mutex_lock(&e->lock);
     for (size_t i = e->count; i > 0 && max > 0; i--) {
-        const struct kept_event *k = e->kept[i - 1];
+        const struct kept_node_event *k = e->kept[i - 1];
         if (k->event.time_ns < since_ns)
             continue;
         take(context, &k->event, k->unix_ns);

@@ -196,6 +196,7 @@ static size_t collect_facts(const char *address, struct fact *facts, size_t max)
         fact_receiver("profiles are sent to", "otlp.profiles_endpoint"),
         fact_receiver("metrics are sent to", "otlp.metrics_endpoint"),
         fact_receiver("spans are sent to", "otlp.traces_endpoint"),
+        fact_receiver("events are sent to", "otlp.logs_endpoint"),
         fact_agent(address),
     };
     for (size_t i = 0; i < array_size(all) && n < max; i++)

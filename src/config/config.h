@@ -22,7 +22,8 @@ struct config {
     char page_token_file[512], page_tls_certificate[512], page_tls_key[512];
     bool page_open;
     char page_allowed_hosts[512];
-    char otlp_profiles_endpoint[1024], otlp_metrics_endpoint[1024], otlp_traces_endpoint[1024]; /* "": no export */
+    char otlp_profiles_endpoint[1024], otlp_metrics_endpoint[1024]; /* "": no export; so too for the next */
+    char otlp_traces_endpoint[1024], otlp_logs_endpoint[1024];
     char otlp_headers[4096];                                                        /* "name=value,...", secrets */
     char otlp_resource_attributes[1024];                                            /* a valid attribute_list */
     char otlp_certificate[512], otlp_client_certificate[512], otlp_client_key[512]; /* paths */
@@ -60,10 +61,10 @@ bool config_bool(const struct config *c, const char *key);
 void config_put_bool(struct config *c, const char *key, bool value);
 void config_put_duration(struct config *c, const char *key, uint64_t value_ns);
 
-/* Applies OTEL_EXPORTER_OTLP_... of the environment: the endpoints of profiles, metrics and spans, and the settings
- * that they share. Any file overrides it. An unusable endpoint is ignored, and `error` holds the reason ("": none),
- * because these variables are often set for other programs. If another endpoint is configured later, the headers and
- * the client certificate of the environment are dropped and never sent to it. */
+/* Applies OTEL_EXPORTER_OTLP_... of the environment: the endpoints of profiles, metrics, spans and logs, and the
+ * settings that they share. Any file overrides it. An unusable endpoint is ignored, and `error` holds the reason ("":
+ * none), because these variables are often set for other programs. If another endpoint is configured later, the headers
+ * and the client certificate of the environment are dropped and never sent to it. */
 void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES]);
 
 /* Loads a file. Changes `c` only if the whole file is valid. On failure -errno, with the message in `error`. */
@@ -83,7 +84,7 @@ uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *re
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
 /* Whether a setting that can be "none" has another value. */
 bool config_is_given(const char *value);
-/* Whether profiles, metrics and spans are sent over gRPC. */
+/* Whether profiles, metrics, spans and logs are sent over gRPC. */
 bool config_is_grpc(const struct config *c);
 /* The resolution of sample timestamps in exported profiles; 0: nanoseconds. False: profiles have no timestamps. */
 bool config_timestamp_step(const struct config *c, uint64_t *ret_ns);

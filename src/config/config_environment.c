@@ -20,13 +20,15 @@ static const struct environment_signal {
     {OTLP_SIGNAL_PROFILES, "PROFILES", "otlp.profiles_endpoint"},
     {OTLP_SIGNAL_METRICS, "METRICS", "otlp.metrics_endpoint"},
     {OTLP_SIGNAL_TRACES, "TRACES", "otlp.traces_endpoint"},
+    {OTLP_SIGNAL_LOGS, "LOGS", "otlp.logs_endpoint"},
 };
 
 static char *endpoint_of(struct config *c, const struct environment_signal *s)
 {
     return s->signal == OTLP_SIGNAL_PROFILES  ? c->otlp_profiles_endpoint
            : s->signal == OTLP_SIGNAL_METRICS ? c->otlp_metrics_endpoint
-                                              : c->otlp_traces_endpoint;
+           : s->signal == OTLP_SIGNAL_TRACES  ? c->otlp_traces_endpoint
+                                              : c->otlp_logs_endpoint;
 }
 
 static bool has_endpoint(struct config *c)

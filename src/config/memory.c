@@ -48,5 +48,7 @@ void memory_plan_make(const struct config *config, uint64_t whole_bytes, long cp
         n.parts |= MEMORY_PART_BIT(MEMORY_EXPORT_QUEUE) | MEMORY_PART_BIT(MEMORY_EXPORT_PROFILES);
     if (keeps_results && config && config->otlp_traces_endpoint[0])
         n.parts |= MEMORY_PART_BIT(MEMORY_SPAN_QUEUE);
+    if (keeps_results && config && config->otlp_logs_endpoint[0])
+        n.parts |= MEMORY_PART_BIT(MEMORY_EVENT_QUEUE);
     memory_plan_divide(whole_bytes, n.fixed_bytes, n.parts, n.recorder_bytes, ret);
 }

@@ -62,11 +62,6 @@ static bool has_name_before(const char *list, const char *end, const char *name)
     return false;
 }
 
-bool otlp_attribute_list_has(const char *list, const char *name)
-{
-    return has_name_before(list, list + strlen(list), name);
-}
-
 void otlp_put_attribute_list(struct buf *out, uint32_t field, const char *list, bool without_service,
                              struct otlp_scratch *scratch)
 {
@@ -74,6 +69,18 @@ void otlp_put_attribute_list(struct buf *out, uint32_t field, const char *list, 
     for (const char *at = list, *pair = at; attribute_list_next(&at, name, value); pair = at)
         if (!has_name_before(list, pair, name) && !(without_service && strncmp(name, "service.", 8) == 0))
             otlp_put_attribute(out, field, name, value, 0, scratch);
+}
+
+void otlp_put_resource(struct buf *out, const char *service, const char *host_name, const char *attributes,
+                       struct otlp_scratch *scratch)
+{
+    if (service || !has_name_before(attributes, attributes + strlen(attributes), "service.name"))
+        otlp_put_attribute(out, RESOURCE_ATTRIBUTES, "service.name", service ? service : "sonde", 0, scratch);
+    if (!service)
+        otlp_put_attribute(out, RESOURCE_ATTRIBUTES, "service.version", SONDE_VERSION, 0, scratch);
+    otlp_put_attribute(out, RESOURCE_ATTRIBUTES, "service.instance.id", host_name, 0, scratch);
+    otlp_put_attribute(out, RESOURCE_ATTRIBUTES, "host.name", host_name, 0, scratch);
+    otlp_put_attribute_list(out, RESOURCE_ATTRIBUTES, attributes, service != NULL, scratch);
 }
 
 void otlp_put_scope(struct buf *out, uint32_t field, struct otlp_scratch *scratch)

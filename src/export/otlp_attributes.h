@@ -28,8 +28,10 @@ void otlp_put_text(struct buf *out, uint32_t field, const char *text, struct otl
  * leaves out service.*, which describe another service. */
 void otlp_put_attribute_list(struct buf *out, uint32_t field, const char *list, bool without_service,
                              struct otlp_scratch *scratch);
-/* Whether a valid attribute_list has this name. */
-bool otlp_attribute_list_has(const char *list, const char *name);
+/* Appends the contents of a Resource: the service on this host that telemetry describes, NULL: Sonde itself, and the
+ * attributes of the node, a valid attribute_list. */
+void otlp_put_resource(struct buf *out, const char *service, const char *host_name, const char *attributes,
+                       struct otlp_scratch *scratch);
 /* Appends the InstrumentationScope as this field. */
 void otlp_put_scope(struct buf *out, uint32_t field, struct otlp_scratch *scratch);
 /* Appends a trace ID or span ID as this field; `hex` has an even number of hexadecimal digits, at most 32. */

@@ -286,17 +286,10 @@ static void add_point(struct writer *w, const struct metric_family *family, cons
 /* Points of another resource follow. `service` NULL: Sonde itself. */
 static void begin_resource(struct writer *w, const char *service)
 {
-    const char *host = w->o->host_name, *attributes = w->o->attributes;
     end_resource(w);
     w->service = service;
     w->resource.size = 0;
-    if (service || !otlp_attribute_list_has(attributes, "service.name"))
-        otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.name", service ? service : "sonde", 0, &w->scratch);
-    if (!service)
-        otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.version", SONDE_VERSION, 0, &w->scratch);
-    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "service.instance.id", host, 0, &w->scratch);
-    otlp_put_attribute(&w->part, RESOURCE_ATTRIBUTES, "host.name", host, 0, &w->scratch);
-    otlp_put_attribute_list(&w->part, RESOURCE_ATTRIBUTES, attributes, service != NULL, &w->scratch);
+    otlp_put_resource(&w->part, service, w->o->host_name, w->o->attributes, &w->scratch);
     protobuf_put_message(&w->resource, RESOURCE_METRICS_RESOURCE, &w->part);
 }
 

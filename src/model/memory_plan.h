@@ -25,7 +25,8 @@
     X(IO_SERIES, "io_series", 80)       /* I/O: exported series */                                                     \
     X(EXPORT_QUEUE, "export_queue", 45) /* export: profiles that wait for the receiver */                              \
     X(EXPORT_PROFILES, "export_profiles", 90) /* export: profiles that are being filled */                             \
-    X(SPAN_QUEUE, "span_queue", 45)           /* export: requests that wait for the receiver of spans */
+    X(SPAN_QUEUE, "span_queue", 45)           /* export: requests that wait for the receiver of spans */               \
+    X(EVENT_QUEUE, "event_queue", 15)         /* export: events that wait for the receiver of logs */
 
 enum memory_part {
     MEMORY_NONE, /* no part: 0 bytes */

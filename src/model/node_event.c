@@ -1,7 +1,59 @@
-/* What to do about each kind of event; see node_event.h. */
+/* Copies of events, and what is known of each kind; see node_event.h. */
 #include "model/node_event.h"
 
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+static size_t string_bytes(const struct node_event *event)
+{
+    size_t bytes = strlen(event->name) + strlen(event->text) + 2;
+    for (size_t i = 0; i < event->attribute_count; i++)
+        bytes += strlen(event->attributes[i].name) + strlen(event->attributes[i].value) + 2;
+    return bytes;
+}
+
+static const char *keep_string(char **at, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    const char *kept = memcpy(*at, text, size);
+    *at += size;
+    return kept;
+}
+
+int node_event_keep(const struct node_event *event, uint64_t unix_ns, struct kept_node_event **ret)
+{
+    if (event->attribute_count > NODE_EVENT_ATTRIBUTES_MAX)
+        return -E2BIG;
+    const size_t bytes = sizeof(struct kept_node_event) + string_bytes(event);
+    struct kept_node_event *k = malloc(bytes);
+    if (!k)
+        return -ENOMEM;
+    char *at = k->strings;
+    k->event = *event;
+    k->unix_ns = unix_ns;
+    k->observed_unix_ns = clock_unix_ns();
+    k->bytes = bytes;
+    k->event.name = keep_string(&at, event->name);
+    k->event.text = keep_string(&at, event->text);
+    k->event.attributes = k->attributes;
+    for (size_t i = 0; i < event->attribute_count; i++)
+        k->attributes[i] = (struct node_event_attribute){.name = keep_string(&at, event->attributes[i].name),
+                                                         .value = keep_string(&at, event->attributes[i].value)};
+    *ret = k;
+    return 0;
+}
+
+bool node_event_is_error(const char *name)
+{
+    static const char *const errors[] = {"oom.killed", "io.hung", "blocked.long"};
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        if (strcmp(errors[i], name) == 0)
+            return true;
+    return false;
+}
 
 static const struct {
     const char *name, *advice;

@@ -80,3 +80,18 @@ void spans_export_stats_metrics(const struct spans_export_stats *s, struct metri
     add_dropped(set, "sonde_self_spans_export_dropped_spans", "Spans that no receiver accepted, by reason.",
                 s->queued.dropped, DROP_QUEUE_FULL);
 }
+
+void events_export_stats_metrics(const struct queue_export_stats *s, struct metric_set *set)
+{
+    add_counter(set, "sonde_self_events_export_packets", "", "Packets of events that the receiver accepted.",
+                &s->sent.packets);
+    add_counter(set, "sonde_self_events_export_bytes", "bytes",
+                "Size of the packets as sent: compressed, without headers.", &s->sent.bytes);
+    add_counter(set, "sonde_self_events_export_events", "", "Events in the packets.", &s->items);
+    add_counter(set, "sonde_self_events_export_failures", "",
+                "Attempts to deliver a packet that failed; most are tried again.", &s->sent.failures);
+    add_counter(set, "sonde_self_events_export_rejected_events", "",
+                "Events that the receiver rejected within packets that it accepted.", &s->rejected);
+    add_dropped(set, "sonde_self_events_export_dropped_events", "Events that no receiver accepted, by reason.",
+                s->dropped, DROP_QUEUE_FULL);
+}

@@ -41,7 +41,7 @@ struct metrics_export_stats {
     atomic_uint_least64_t dropped[DROP_COUNT]; /* points */
 };
 
-/* Of items that are queued one by one: spans. */
+/* Of items that are queued one by one: spans, events. */
 struct queue_export_stats {
     struct packet_stats sent;
     atomic_uint_least64_t items;               /* in accepted packets */
@@ -70,3 +70,4 @@ uint64_t export_stats_dropped(const atomic_uint_least64_t dropped[DROP_COUNT]); 
 void export_stats_metrics(const struct export_stats *s, struct metric_set *set);
 void metrics_export_stats_metrics(const struct metrics_export_stats *s, struct metric_set *set);
 void spans_export_stats_metrics(const struct spans_export_stats *s, struct metric_set *set);
+void events_export_stats_metrics(const struct queue_export_stats *s, struct metric_set *set);

@@ -101,6 +101,7 @@ static const struct {
     [OTLP_SIGNAL_TRACES] = {"otlp.traces_endpoint", "spans", "spans"},
     [OTLP_SIGNAL_METRICS] = {"otlp.metrics_endpoint", "metrics", "points"},
     [OTLP_SIGNAL_PROFILES] = {"otlp.profiles_endpoint", "profiles", "profiles"},
+    [OTLP_SIGNAL_LOGS] = {"otlp.logs_endpoint", "events", "events"},
 };
 
 static void set_settings(struct packet_sender *s)
@@ -108,7 +109,8 @@ static void set_settings(struct packet_sender *s)
     struct config *c = &s->config;
     char *const endpoints[] = {[OTLP_SIGNAL_TRACES] = c->otlp_traces_endpoint,
                                [OTLP_SIGNAL_METRICS] = c->otlp_metrics_endpoint,
-                               [OTLP_SIGNAL_PROFILES] = c->otlp_profiles_endpoint};
+                               [OTLP_SIGNAL_PROFILES] = c->otlp_profiles_endpoint,
+                               [OTLP_SIGNAL_LOGS] = c->otlp_logs_endpoint};
     s->settings = (struct otlp_settings){.endpoint = endpoints[s->o.signal],
                                          .headers = s->headers,
                                          .certificate = c->otlp_certificate,

@@ -1,4 +1,4 @@
-/* What the exports of queued items have in common (span_export): the sender, a thread that sends once a
+/* What the exports of queued items have in common (span_export, event_export): the sender, a thread that sends once a
  * second and once more at the end, and the count of what became of the items. */
 #pragma once
 

@@ -35,6 +35,11 @@ FIELDS = {
                            6: ("bucketCounts", ["fixed64"]), 7: ("explicitBounds", ["double"]), 8: ("exemplars", ["Exemplar"]), 9: ("attributes", ["KeyValue"]), 10: ("flags", "number"),
                            11: ("min", "double?"), 12: ("max", "double?")},
     "Exemplar": {2: ("timeUnixNano", "fixed64"), 3: ("asDouble", "double?"), 4: ("spanId", "hex"), 5: ("traceId", "hex")},
+    "logs": {1: ("resourceLogs", ["ResourceLogs"])},
+    "ResourceLogs": {1: ("resource", "Resource"), 2: ("scopeLogs", ["ScopeLogs"]), 3: ("schemaUrl", "string")},
+    "ScopeLogs": {1: ("scope", "Scope"), 2: ("logRecords", ["LogRecord"]), 3: ("schemaUrl", "string")},
+    "LogRecord": {1: ("timeUnixNano", "fixed64"), 2: ("severityNumber", "number"), 3: ("severityText", "string"), 5: ("body", "AnyValue"),
+                  6: ("attributes", ["KeyValue"]), 11: ("observedTimeUnixNano", "fixed64"), 12: ("eventName", "string")},
     "ProcessContext": {1: ("resource", "Resource"), 2: ("attributes", ["KeyValue"])},
 }
 PACKED = {"fixed64": 8, "double": 8}
@@ -52,7 +57,7 @@ def value_of(field, kind):
 
 
 def decode(body, kind="trace"):
-    """The object of a message: a "trace" or "metrics" packet, or any other message of the table."""
+    """The object of a message: a "trace", "metrics" or "logs" packet, or any other message of the table."""
     found = {}
     for number, fields in pprof._message(body).items():
         name, kind_of_field = FIELDS[kind][number]

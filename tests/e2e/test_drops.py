@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 
+from accept_queue import await_refusals, full_accept_queue
 from harness.processes import wait_for
 from real_servers import get, parts_of, start_prefork, why
 
@@ -18,22 +19,15 @@ HEADER_BYTES = 60  # the most that TCP has: a handshake has no data
 
 def test_a_full_accept_queue_is_an_event(sonde, agent):
     started = agent("--set", "budget.one_cpu=1000%")
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
-        address, clients = server.getsockname(), []
-        for _ in range(6):
-            clients.append(socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
-            clients[-1].connect_ex(address)
-        event = wait_for(lambda: [e for e in json.loads(started.text("/api/v1/events?seconds=60&max=1000"))["events"]
-            if e["name"] == "drops.listen_overflow" and e["attributes"]["server.port"] == str(address[1])], what="the event")[0]
+    with full_accept_queue() as port:
+        event = await_refusals(started, port)
         assert event["attributes"]["process.pid"] == str(os.getpid())
-        assert f"port {address[1]} of " in event["text"] and "now 2 of at most 1 wait" in event["text"]
+        assert f"port {port} of " in event["text"] and "now 2 of at most 1 wait" in event["text"]
         count = int(event["attributes"]["count"])
         assert count >= 4
-        wait_for(lambda: started.metric("sonde_drops_refused_connections_total", port=str(address[1])) >= count, what="the counter")
+        wait_for(lambda: started.metric("sonde_drops_refused_connections_total", port=str(port)) >= count, what="the counter")
         done = subprocess.run([sonde, "events", "--kind", "drops", "--agent", f"127.0.0.1:{started.port}"], capture_output=True, text=True, timeout=60, check=True)
         assert event["text"] in done.stdout and "net.core.somaxconn" in done.stdout, done
-        for client in clients:
-            client.close()
 
 
 def drop_from(sock, size):

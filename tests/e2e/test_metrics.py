@@ -128,7 +128,8 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     assert plain.stop() == 0
     server = start_prefork(run)
     started = agent(*everything_enabled(sonde), "--set", "budget.one_cpu=1000%", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/",
-                    "--set", "otlp.metrics_endpoint=http://127.0.0.1:9/", "--set", "otlp.traces_endpoint=http://127.0.0.1:9/")
+                    "--set", "otlp.metrics_endpoint=http://127.0.0.1:9/", "--set", "otlp.traces_endpoint=http://127.0.0.1:9/",
+                    "--set", "otlp.logs_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
     assert get(server.port, "/status?503").status == 503
     wait_for(lambda: started.metric("http_server_request_duration_seconds_count", error_type="503"), what="the failed request")

@@ -5,12 +5,14 @@ import json
 import os
 import random
 import signal
+import socket
 import struct
 import subprocess
 import threading
 import time
 
 import pytest
+from accept_queue import NAME, await_refusals, full_accept_queue
 from centre import ask, engine_library, field, fixed64, pair, request, span, start_server
 from exporting import sets
 from harness.machine import need_command
@@ -372,3 +374,14 @@ def test_what_an_agent_sends(server, agent, run):
         "/sleep\t200\tfalse\t1\t1\tsonde"
     assert one.value("SELECT kind, owner FROM request_segments WHERE service = 'served' AND route = '/sleep' ORDER BY duration_ms DESC LIMIT 1") == "sleep\tthis"
     assert one.value("SELECT agent_version != '', kernel, spans >= 2 FROM hosts") == f"1\t{os.uname().release}\t1"
+
+
+def test_events_of_a_node(server, agent):
+    """An event of an agent's node is a row of the view."""
+    one = server()
+    started = agent("--set", "budget.one_cpu=1000%", *sets(logs_endpoint=f"http://127.0.0.1:{one.otlp_port}/v1/logs"))
+    with full_accept_queue() as port:
+        event = await_refusals(started, port)
+        assert started.stop() == 0
+    one.await_value(f"SELECT host, service, name, severity, text, attributes['process.pid'] FROM events WHERE attributes['server.port'] = '{port}'",
+                    f"{socket.gethostname()}\tsonde\t{NAME}\tWARN\t{event['text']}\t{os.getpid()}", 60)

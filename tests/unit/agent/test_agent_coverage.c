@@ -198,7 +198,7 @@ static void test_overwritten_events_are_a_gap(void **state)
     for (uint64_t i = 0; i <= NODE_EVENTS_MAX; i++)
         assert_int_equal(
             node_events_add(agent->events,
-                            &(struct node_event){.time_ns = START + (70 * S) + i, .name = "a.b", .text = ""}),
+                            &(struct node_event){.time_ns = START + (70 * S) + i, .name = "a.b", .text = ""}, 1),
             0);
     const struct coverage c = cover(agent, COVERAGE_EVENTS, START + 100 * S + 1, 60);
     assert_gap(&c, c.gap_count - 1, COVERAGE_EXPIRED, 30, "Only 256 events are kept.");

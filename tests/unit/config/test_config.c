@@ -361,15 +361,20 @@ static void test_endpoints_of_all_signals_from_environment(void **state)
     assert_string_equal(c.otlp_profiles_endpoint, "http://a:4318/v1development/profiles");
     assert_string_equal(c.otlp_metrics_endpoint, "http://a:4318/v1/metrics");
     assert_string_equal(c.otlp_traces_endpoint, "http://b:4318/own");
+    assert_string_equal(c.otlp_logs_endpoint, "http://a:4318/v1/logs");
     setenv("OTEL_METRICS_EXPORTER", "none", 1);
     unsetenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+    setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://c:4318/own", 1);
     config_defaults(&c);
     config_environment(&c, error);
     assert_string_equal(c.otlp_metrics_endpoint, "");
     assert_string_equal(c.otlp_traces_endpoint, "http://a:4318/v1/traces");
-    assert_int_equal(load_text(&c, "otlp:\n  traces_endpoint: http://file/t\n", error), 0);
+    assert_string_equal(c.otlp_logs_endpoint, "http://c:4318/own");
+    assert_int_equal(load_text(&c, "otlp:\n  traces_endpoint: http://file/t\n  logs_endpoint: http://file/l\n", error),
+                     0);
     assert_int_equal(config_set(&c, "otlp.profiles_endpoint=", error), 0);
     assert_string_equal(c.otlp_traces_endpoint, "http://file/t");
+    assert_string_equal(c.otlp_logs_endpoint, "http://file/l");
     assert_string_equal(c.otlp_profiles_endpoint, "");
 }
 
@@ -406,12 +411,14 @@ static void test_signal_with_headers_of_its_own_is_not_exported(void **state)
     setenv("OTEL_EXPORTER_OTLP_HEADERS", "k=v", 1);
     setenv("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "k=v", 1);
     setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "k=other", 1);
+    setenv("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "k=v", 1);
     config_defaults(&c);
     config_environment(&c, error);
     assert_non_null(strstr(error, "OTEL_EXPORTER_OTLP_TRACES_HEADERS: "));
     assert_null(strstr(error, "other"));
     assert_string_equal(c.otlp_traces_endpoint, "");
     assert_string_equal(c.otlp_metrics_endpoint, "http://a:4318/v1/metrics");
+    assert_string_equal(c.otlp_logs_endpoint, "http://a:4318/v1/logs");
     assert_string_equal(c.otlp_headers, "k=v");
 }
 

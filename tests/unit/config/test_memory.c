@@ -38,6 +38,7 @@ static void test_defaults_fit_with_room_for_requests(void **state)
     assert_int_equal(plan.bytes[MEMORY_IO_TABLES], 0);
     assert_int_equal(plan.bytes[MEMORY_EXPORT_QUEUE], 0);
     assert_int_equal(plan.bytes[MEMORY_SPAN_QUEUE], 0);
+    assert_int_equal(plan.bytes[MEMORY_EVENT_QUEUE], 0);
 }
 
 static void test_all_signals_fit_the_default(void **state)
@@ -48,6 +49,7 @@ static void test_all_signals_fit_the_default(void **state)
     config_enable_signals(&config, true);
     snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://collector:4318/p");
     snprintf(config.otlp_traces_endpoint, sizeof(config.otlp_traces_endpoint), "http://collector:4318/t");
+    snprintf(config.otlp_logs_endpoint, sizeof(config.otlp_logs_endpoint), "http://collector:4318/l");
     for (long cpus = 1; cpus <= 16; cpus *= 2) {
         const struct memory_plan plan = plan_of(&config, cpus);
         assert_int_equal(plan.missing_bytes, 0);

@@ -1,0 +1,78 @@
+"""An agent exports the events of its node as OTLP log records, over HTTP and gRPC, the last ones when it ends. tests/unit/send/test_event_export.c has
+receivers that fail, tests/e2e/test_server.py the centre."""
+import gzip
+import os
+import socket
+
+import otlp_decoder
+import pytest
+from accept_queue import NAME, await_refusals, full_accept_queue
+from exporting import sets
+from h2_grpc_receiver import H2GrpcReceiver
+from harness.processes import wait_for
+from otlp_receiver import Receiver, attributes, receivers
+from profiles_receiver import accept
+
+
+@pytest.fixture
+def receiver():
+    yield from receivers(Receiver)
+
+
+@pytest.fixture
+def grpc_receiver():
+    yield from receivers(H2GrpcReceiver)
+
+
+@pytest.fixture
+def exporting(agent):
+    def start(url, *arguments):
+        return agent("--set", "budget.one_cpu=1000%", *sets(logs_endpoint=url), *arguments)
+    return start
+
+
+def records(bodies):
+    """Every record of this name, with `attributes`, `body` and `resource` as plain values."""
+    found = []
+    for body in bodies:
+        for resource in otlp_decoder.decode(body, "logs")["resourceLogs"]:
+            scope, = resource["scopeLogs"]
+            assert scope["scope"]["name"] == "sonde"
+            found += [{**one, "attributes": attributes(one["attributes"]), "body": one["body"]["stringValue"], "resource": attributes(resource["resource"]["attributes"])}
+                      for one in scope["logRecords"] if one["eventName"] == NAME]
+    return found
+
+
+def of_port(found, port):
+    record, = [record for record in found if record["attributes"]["server.port"] == port]
+    return record
+
+
+@pytest.mark.sanitized
+def test_an_event_is_a_log_record(exporting, receiver):
+    """What the page has of an event. The agent ends as soon as the page has it: what is queued is sent."""
+    to = receiver(accept)
+    started = exporting(to.url.replace("traces", "logs"), *sets(resource_attributes="team=t"))
+    with full_accept_queue() as port:
+        event = await_refusals(started, port)
+        assert started.stop() == 0
+    record = of_port(records(gzip.decompress(post["body"]) for post in to.posts), port)
+    assert (record["body"], record["timeUnixNano"]) == (event["text"], str(event["time_unix_nano"]))
+    assert int(record["observedTimeUnixNano"]) >= int(record["timeUnixNano"])
+    assert (record["severityNumber"], record["severityText"]) == (13, "WARN")
+    assert {key: str(value) for key, value in record["attributes"].items()} == {"sonde.duration_ns": str(event["duration_ns"]), **event["attributes"]}
+    assert (record["attributes"]["process.pid"], record["attributes"]["count"]) == (os.getpid(), int(event["attributes"]["count"]))
+    about = record["resource"]
+    assert (about["service.name"], about["host.name"], about["team"]) == ("sonde", socket.gethostname(), "t")
+    assert {(post["path"], post["headers"]["Content-Type"]) for post in to.posts} == {("/v1/logs", "application/x-protobuf")}
+
+
+def test_over_grpc(exporting, grpc_receiver):
+    to = grpc_receiver()
+    started = exporting(to.url, *sets(protocol="grpc"))
+    with full_accept_queue() as port:
+        event = await_refusals(started, port)
+        wait_for(lambda: started.metric("sonde_self_events_export_events_total") >= 1, what="the export")
+    assert started.stop() == 0
+    assert of_port(records(call["body"] for call in to.calls), port)["body"] == event["text"]
+    assert {call["path"] for call in to.calls} == {"/opentelemetry.proto.collector.logs.v1.LogsService/Export"}
