@@ -11,8 +11,8 @@ static const char *const rpcs[] = {
     [OTLP_SIGNAL_PROFILES] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
     [OTLP_SIGNAL_LOGS] = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"};
 
-/* Traces and metrics are compressed within the traced program, at its expense, so quickly; profiles and
- * logs in the agent, one packet every few seconds. */
+/* Traces and metrics are compressed within the traced program, at its expense, so quickly; profiles and logs
+ * in the agent, one packet every few seconds. */
 static const unsigned gzip_levels[] = {
     [OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6, [OTLP_SIGNAL_LOGS] = 6};
 

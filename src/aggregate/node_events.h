@@ -25,7 +25,7 @@ int node_events_add(struct node_events *e, const struct node_event *event, uint6
 uint64_t node_events_kept_since(struct node_events *e);
 
 /* Calls `take` for every event that ended at `since_ns` (CLOCK_MONOTONIC) or later, newest first, at most `max`.
- * `unix_ns` is that of node_events_add.
- * What `take` gets is valid until it returns; it must not call other functions of this file. */
+ * `unix_ns` is that of node_events_add. What `take` gets is valid until it returns; it must not call other functions of
+ * this file. */
 void node_events_each(struct node_events *e, uint64_t since_ns, size_t max,
                       void (*take)(void *context, const struct node_event *event, uint64_t unix_ns), void *context);

@@ -93,6 +93,7 @@ def test_doctor_reads_the_configuration_file(sonde, root, tmp_path, synthetic_ag
     assert receiver_of(sent) == ("http://collector:4318/p", True)
     assert receiver_of(sent, what="metrics") == ("no receiver (otlp.metrics_endpoint)", True)
     assert receiver_of("otlp:\n  metrics_endpoint: http://me:word@collector:4318/m\n", what="metrics") == ("http://collector:4318/m", True)
+    assert receiver_of("otlp:\n  logs_endpoint: http://collector:4318/l\n", what="events") == ("http://collector:4318/l", True)
     assert receiver_of(sent, *setpriv, mode=0o600) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
     assert receiver_of(sent + "profile:\n  enabled: false\n") == ("no receiver (profile.enabled and off_cpu.enabled are false)", True)
     assert not receiver_of(sent + "profile:\n  rate: fast\n")[1]

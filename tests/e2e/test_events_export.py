@@ -12,6 +12,7 @@ from h2_grpc_receiver import H2GrpcReceiver
 from harness.processes import wait_for
 from otlp_receiver import Receiver, attributes, receivers
 from profiles_receiver import accept
+from traced_server import official  # noqa: F401 (a fixture)
 
 
 @pytest.fixture
@@ -67,12 +68,16 @@ def test_an_event_is_a_log_record(exporting, receiver):
     assert {(post["path"], post["headers"]["Content-Type"]) for post in to.posts} == {("/v1/logs", "application/x-protobuf")}
 
 
-def test_over_grpc(exporting, grpc_receiver):
+def test_over_grpc(exporting, grpc_receiver, official):  # noqa: F811
+    """As the official messages read it."""
     to = grpc_receiver()
     started = exporting(to.url, *sets(protocol="grpc"))
     with full_accept_queue() as port:
         event = await_refusals(started, port)
         wait_for(lambda: started.metric("sonde_self_events_export_events_total") >= 1, what="the export")
     assert started.stop() == 0
-    assert of_port(records(call["body"] for call in to.calls), port)["body"] == event["text"]
+    judged = [record for call in to.calls for resource in official(call["body"], "logs")["resourceLogs"] for scope in resource["scopeLogs"] for record in scope["logRecords"]]
+    record, = [record for record in judged if record["body"]["stringValue"] == event["text"]]
+    assert (record["eventName"], record["severityNumber"], record["timeUnixNano"]) == (NAME, "SEVERITY_NUMBER_WARN", str(event["time_unix_nano"]))
+    assert {"key": "server.port", "value": {"intValue": str(port)}} in record["attributes"]
     assert {call["path"] for call in to.calls} == {"/opentelemetry.proto.collector.logs.v1.LogsService/Export"}

@@ -126,15 +126,16 @@ def run_library(program, *settings):
 
 @pytest.fixture(scope="session")
 def official():
-    """The messages of opentelemetry-proto (PyPI), in a virtual environment of their own: a function that converts a packet ("trace" or "metrics") to
+    """The messages of opentelemetry-proto (PyPI), in a virtual environment of their own: a function that converts a packet ("trace", "metrics" or "logs") to
     JSON objects."""
     python = pypi.environment("python-otlp", ["opentelemetry-proto"], [sys.executable], "True") / "python"
     program = """if True:
         import json, sys
         from google.protobuf.json_format import MessageToDict
+        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
         from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-        kind = {"trace": ExportTraceServiceRequest, "metrics": ExportMetricsServiceRequest}[sys.argv[1]]
+        kind = {"trace": ExportTraceServiceRequest, "metrics": ExportMetricsServiceRequest, "logs": ExportLogsServiceRequest}[sys.argv[1]]
         print(json.dumps(MessageToDict(kind.FromString(sys.stdin.buffer.read()))))"""
 
     def decode(body, kind="trace", program=program):
