@@ -34,7 +34,7 @@ struct queue_export {
     bool has_thread;
 };
 
-/* -errno: the receiver's settings are unusable (logged); -ENOMEM. The queue export may be finished then, too. */
+/* -errno: the receiver's settings are unusable (logged); -ENOMEM. queue_export_fini is due in all cases. */
 int queue_export_init(struct queue_export *q, const struct queue_export_options *o);
 /* Starts the thread, once. -errno: there is no thread. */
 int queue_export_start(struct queue_export *q);
