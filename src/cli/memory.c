@@ -2,6 +2,7 @@
  * page cache, twice, for the growth of processes. */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/labelled_number.h"
 #include "base/log.h"
 #include "base/starts_with.h"
 #include "cli/memory_text.h"
@@ -25,12 +26,10 @@ struct memory_args {
 
 static uint64_t read_page_cache(void)
 {
-    static const char key[] = "\nCached:";
     _cleanup_buf_ struct buf text = {0};
     if (buf_read_file(&text, "/proc/meminfo", 16384) < 0 || !text.data)
         return 0;
-    const char *line = strstr(text.data, key);
-    return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : 0;
+    return labelled_number(text.data, "\nCached:") * 1024;
 }
 
 /* Reads the processes at both ends of the interval, and waits in between. */

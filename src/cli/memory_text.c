@@ -20,8 +20,7 @@ static int compare_sizes(uint64_t a, uint64_t b)
 static int compare_processes(const void *a, const void *b)
 {
     const struct memory_process *one = a, *other = b;
-    return compare_sizes(one->anonymous + one->shared + one->swapped,
-                         other->anonymous + other->shared + other->swapped);
+    return compare_sizes(memory_process_bytes(one), memory_process_bytes(other));
 }
 
 static int compare_cgroups(const void *a, const void *b)

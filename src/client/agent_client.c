@@ -84,44 +84,45 @@ static int http_get(const char *address, const char *path, struct buf *ret_body)
     return r < 0 ? r : status == 200 ? 0 : status == 401 ? -EACCES : -EPROTO;
 }
 
+/* `query`: further parameters, "&max=1000". */
+static int get_list(const char *address, const char *what, uint64_t seconds, const char *query, struct buf *ret)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "/api/v1/%s?seconds=%llu%s", what, (unsigned long long)seconds, query);
+    return http_get(address, path, ret);
+}
+
 int agent_client_requests(const char *address, uint64_t seconds, size_t max, enum request_choice which,
                           struct coverage *ret_coverage, struct request ***ret, size_t *ret_count)
 {
-    char path[256];
-    snprintf(path, sizeof(path), "/api/v1/requests?seconds=%llu&max=%zu&which=%s", (unsigned long long)seconds, max,
-             request_choice_name(which));
+    char query[64];
+    snprintf(query, sizeof(query), "&max=%zu&which=%s", max, request_choice_name(which));
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
-    int r = http_get(address, path, &body);
+    int r = get_list(address, "requests", seconds, query, &body);
     return r < 0 ? r : agent_reply_requests(&body, ret_coverage, ret, ret_count);
 }
 
 int agent_client_routes(const char *address, uint64_t seconds, struct coverage *ret_coverage,
                         struct request_route **ret, size_t *ret_count)
 {
-    char path[256];
-    snprintf(path, sizeof(path), "/api/v1/routes?seconds=%llu", (unsigned long long)seconds);
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
-    int r = http_get(address, path, &body);
+    int r = get_list(address, "routes", seconds, "", &body);
     return r < 0 ? r : agent_reply_routes(&body, ret_coverage, ret, ret_count);
 }
 
 int agent_client_calls(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct service_call **ret,
                        size_t *ret_count)
 {
-    char path[256];
-    snprintf(path, sizeof(path), "/api/v1/calls?seconds=%llu", (unsigned long long)seconds);
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
-    int r = http_get(address, path, &body);
+    int r = get_list(address, "calls", seconds, "", &body);
     return r < 0 ? r : agent_reply_calls(&body, ret_coverage, ret, ret_count);
 }
 
 int agent_client_events(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct agent_event **ret,
                         size_t *ret_count)
 {
-    char path[256];
-    snprintf(path, sizeof(path), "/api/v1/events?seconds=%llu&max=1000", (unsigned long long)seconds);
     _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
-    int r = http_get(address, path, &body);
+    int r = get_list(address, "events", seconds, "&max=1000", &body);
     return r < 0 ? r : agent_reply_events(&body, ret_coverage, ret, ret_count);
 }
 

@@ -320,6 +320,15 @@ int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES])
     return 0;
 }
 
+char *config_endpoint(struct config *c, enum otlp_signal signal)
+{
+    char *const endpoints[] = {[OTLP_SIGNAL_TRACES] = c->otlp_traces_endpoint,
+                               [OTLP_SIGNAL_METRICS] = c->otlp_metrics_endpoint,
+                               [OTLP_SIGNAL_PROFILES] = c->otlp_profiles_endpoint,
+                               [OTLP_SIGNAL_LOGS] = c->otlp_logs_endpoint};
+    return endpoints[signal];
+}
+
 bool config_is_grpc(const struct config *c)
 {
     return strcmp(c->otlp_protocol, "grpc") == 0;

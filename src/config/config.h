@@ -4,6 +4,7 @@
  * `const struct config`. */
 #pragma once
 
+#include "otlp/settings.h"
 #include "signals/signals.h"
 
 #include <stdbool.h>
@@ -84,6 +85,8 @@ uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *re
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
 /* Whether a setting that can be "none" has another value. */
 bool config_is_given(const char *value);
+/* Where a signal is sent; "": nowhere. Of `c`, which the caller may change. */
+char *config_endpoint(struct config *c, enum otlp_signal signal);
 /* Whether profiles, metrics, spans and logs are sent over gRPC. */
 bool config_is_grpc(const struct config *c);
 /* The resolution of sample timestamps in exported profiles; 0: nanoseconds. False: profiles have no timestamps. */

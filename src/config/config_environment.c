@@ -23,18 +23,10 @@ static const struct environment_signal {
     {OTLP_SIGNAL_LOGS, "LOGS", "otlp.logs_endpoint"},
 };
 
-static char *endpoint_of(struct config *c, const struct environment_signal *s)
-{
-    return s->signal == OTLP_SIGNAL_PROFILES  ? c->otlp_profiles_endpoint
-           : s->signal == OTLP_SIGNAL_METRICS ? c->otlp_metrics_endpoint
-           : s->signal == OTLP_SIGNAL_TRACES  ? c->otlp_traces_endpoint
-                                              : c->otlp_logs_endpoint;
-}
-
 static bool has_endpoint(struct config *c)
 {
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (endpoint_of(c, &signals[i])[0])
+        if (config_endpoint(c, signals[i].signal)[0])
             return true;
     return false;
 }
@@ -43,7 +35,7 @@ static bool has_endpoint(struct config *c)
 static void drop_endpoints(struct config *c)
 {
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        endpoint_of(c, &signals[i])[0] = '\0';
+        config_endpoint(c, signals[i].signal)[0] = '\0';
 }
 
 /* The value of the signal's variable. NULL: not set. */
@@ -76,7 +68,7 @@ static void set_endpoint(struct config *c, const struct environment_signal *s, c
     char *endpoint = otlp_settings_endpoint(s->signal);
     name_variable(s, "ENDPOINT", variable);
     if (endpoint && endpoint[0] && !is_disabled(s) && config_set_value(c, variable, s->key, endpoint, message) < 0) {
-        endpoint_of(c, s)[0] = '\0';
+        config_endpoint(c, s->signal)[0] = '\0';
         memcpy(error, message, CONFIG_ERROR_BYTES);
     }
     free(endpoint);
@@ -87,7 +79,7 @@ static void check_endpoint(struct config *c, const struct environment_signal *s,
 {
     char variable[VARIABLE_BYTES];
     const char *why = "";
-    char *endpoint = endpoint_of(c, s);
+    char *endpoint = config_endpoint(c, s->signal);
     if (!endpoint[0] || otlp_transport_check_url(endpoint, config_is_grpc(c), &why) == 0)
         return;
     name_variable(s, "ENDPOINT", variable);
@@ -107,14 +99,14 @@ static void check_own_variables(struct config *c, const struct environment_signa
         {"CLIENT_KEY", shared->client_key},
     };
     char variable[VARIABLE_BYTES];
-    for (size_t i = 0; endpoint_of(c, s)[0] && i < sizeof(variables) / sizeof(variables[0]); i++) {
+    for (size_t i = 0; config_endpoint(c, s->signal)[0] && i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *own = own_variable(s, variables[i].name, variable);
         if (!own || strcmp(own, variables[i].shared) == 0)
             continue;
         snprintf(error, CONFIG_ERROR_BYTES,
                  "%s: Sonde shares one value among all signals; set OTEL_EXPORTER_OTLP_%s, or the endpoint in its file",
                  variable, variables[i].name);
-        endpoint_of(c, s)[0] = '\0';
+        config_endpoint(c, s->signal)[0] = '\0';
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/labelled_number.h"
 #include "resolve/proc/cgroups.h"
 #include "resolve/proc/proc_files.h"
 
@@ -12,13 +13,6 @@
 #include <string.h>
 
 #define FILE_MAX_BYTES 65536
-
-/* The bytes after "\nKEY:" in /proc/PID/status; 0: there is no such line. */
-static uint64_t status_bytes(const char *text, const char *key)
-{
-    const char *line = strstr(text, key);
-    return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : 0;
-}
 
 static char *read_cgroup(int proc_fd)
 {
@@ -41,9 +35,9 @@ static bool read_process(uint32_t pid, struct memory_process *ret)
         return false;
     *ret = (struct memory_process){.pid = pid,
                                    .start_ns = stat.start_boot_ns,
-                                   .anonymous = status_bytes(status.data, "\nRssAnon:"),
-                                   .shared = status_bytes(status.data, "\nRssShmem:"),
-                                   .swapped = status_bytes(status.data, "\nVmSwap:"),
+                                   .anonymous = labelled_number(status.data, "\nRssAnon:") * 1024,
+                                   .shared = labelled_number(status.data, "\nRssShmem:") * 1024,
+                                   .swapped = labelled_number(status.data, "\nVmSwap:") * 1024,
                                    .cgroup = read_cgroup(fd)};
     memcpy(ret->command, stat.command, sizeof(ret->command));
     return true;
@@ -85,17 +79,13 @@ void memory_processes_free(struct memory_process *list, size_t count)
     free(list);
 }
 
-static int64_t sum_of(const struct memory_process *p)
-{
-    return (int64_t)(p->anonymous + p->shared + p->swapped);
-}
-
 void memory_processes_compare(struct memory_process *list, size_t count, const struct memory_process *before,
                               size_t before_count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct memory_process *found =
             before_count ? bsearch(&list[i], before, before_count, sizeof(*before), compare_pids) : NULL;
-        list[i].growth = sum_of(&list[i]) - (found && found->start_ns == list[i].start_ns ? sum_of(found) : 0);
+        const uint64_t before_bytes = found && found->start_ns == list[i].start_ns ? memory_process_bytes(found) : 0;
+        list[i].growth = (int64_t)memory_process_bytes(&list[i]) - (int64_t)before_bytes;
     }
 }

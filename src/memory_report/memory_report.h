@@ -22,6 +22,11 @@ struct memory_process {
     int64_t growth; /* of the three together, in the interval */
 };
 
+static inline uint64_t memory_process_bytes(const struct memory_process *p)
+{
+    return p->anonymous + p->shared + p->swapped;
+}
+
 struct memory_cgroup {
     char *path;
     struct cgroup_memory_held held; /* without the cgroups below */

@@ -107,11 +107,7 @@ static const struct {
 static void set_settings(struct packet_sender *s)
 {
     struct config *c = &s->config;
-    char *const endpoints[] = {[OTLP_SIGNAL_TRACES] = c->otlp_traces_endpoint,
-                               [OTLP_SIGNAL_METRICS] = c->otlp_metrics_endpoint,
-                               [OTLP_SIGNAL_PROFILES] = c->otlp_profiles_endpoint,
-                               [OTLP_SIGNAL_LOGS] = c->otlp_logs_endpoint};
-    s->settings = (struct otlp_settings){.endpoint = endpoints[s->o.signal],
+    s->settings = (struct otlp_settings){.endpoint = config_endpoint(c, s->o.signal),
                                          .headers = s->headers,
                                          .certificate = c->otlp_certificate,
                                          .client_certificate = c->otlp_client_certificate,

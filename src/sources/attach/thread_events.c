@@ -19,9 +19,7 @@ static int open_event(const struct perf_event_attr *attr, int program_fd, pid_t 
     _cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd) < 0 || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
         return -errno;
-    const int opened = fd;
-    fd = -1;
-    return opened;
+    return take_fd(&fd);
 }
 
 int thread_events_open(const struct perf_event_attr *attr, int program_fd, uint32_t pid, struct thread_events **ret)

@@ -2,6 +2,7 @@
  * Writes a record for each task that was blocked in the walk before, too. The task filter does not apply. */
 #include "sources/blocked/blocked.h"
 
+#include "sources/attach/iterator.h"
 #include "sources/blocked/blocked_list.h"
 
 #include "base/buf.h"
@@ -136,11 +137,11 @@ static int walk_tasks(struct blocked_source *s, struct batch *batch, uint64_t no
         return -errno;
     s->bpf->bss->counts = (struct blocked_counts){0};
     s->next->count = 0;
-    while ((bytes = read(fd, page, sizeof(page))) > 0 || (bytes < 0 && (errno == EINTR || errno == EAGAIN)))
+    while ((bytes = iterator_read(fd, page, sizeof(page))) > 0)
         for (ssize_t i = 0; i < bytes / (ssize_t)sizeof(page[0]); i++)
             put_task(s, batch, &page[i], now_ns);
     if (bytes < 0)
-        return -errno;
+        return (int)bytes;
     blocked_list_sort(s->next);
     struct blocked_list *swapped = s->last;
     s->last = s->next;

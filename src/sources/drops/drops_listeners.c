@@ -1,6 +1,7 @@
 /* Reads the iterator of drops.bpf.c; see drops_listeners.h. */
 #include "sources/drops/drops_listeners.h"
 
+#include "sources/attach/iterator.h"
 #include "sources/drops/drops_private.h"
 
 #include "base/cleanup.h"
@@ -86,11 +87,11 @@ static int read_listeners(struct drops_listeners *l, size_t *ret_count)
     _cleanup_close_ int fd = bpf_iter_create(l->walk_fd);
     if (fd < 0)
         return -errno;
-    while ((bytes = read(fd, page, sizeof(page))) > 0 || (bytes < 0 && (errno == EINTR || errno == EAGAIN)))
+    while ((bytes = iterator_read(fd, page, sizeof(page))) > 0)
         for (ssize_t i = 0; i < bytes / (ssize_t)sizeof(page[0]); i++)
             unread += !insert_listener(l->next, &count, &page[i]);
     if (bytes < 0)
-        return -errno;
+        return (int)bytes;
     l->unread = unread > l->unread ? unread : l->unread;
     *ret_count = count;
     return 0;

@@ -3,6 +3,7 @@
  * off_cpu_stats). */
 #include "sources/offcpu/offcpu.h"
 
+#include "sources/attach/iterator.h"
 #include "sources/attach/map_access.h"
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
@@ -140,9 +141,9 @@ static int walk_tasks(const struct bpf_program *program)
     ssize_t size;
     if (fd >= 0) {
         do
-            size = read(fd, nothing, sizeof(nothing));
-        while (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR)));
-        r = size < 0 ? -errno : 0;
+            size = iterator_read(fd, nothing, sizeof(nothing));
+        while (size > 0);
+        r = (int)size;
         close(fd);
     }
     bpf_link__destroy(link);

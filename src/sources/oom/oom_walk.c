@@ -5,6 +5,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/labelled_number.h"
+#include "sources/attach/iterator.h"
 
 #include "oom.skel.h"
 
@@ -39,13 +41,12 @@ static int walk_processes(struct oom_source *s, uint64_t below_cgroup_id, take_p
     _cleanup_close_ int fd = bpf_iter_create(bpf_link__fd(s->iterator));
     if (fd < 0)
         return -errno;
-    while ((bytes = read(fd, page, sizeof(page))) > 0 || (bytes < 0 && (errno == EINTR || errno == EAGAIN)))
+    while ((bytes = iterator_read(fd, page, sizeof(page))) > 0)
         for (ssize_t i = 0; i < bytes / (ssize_t)sizeof(page[0]); i++)
             take(context, &page[i]);
-    const int r = bytes < 0 ? -errno : 0;
     s->walks++;
     s->run_time_ns += clock_thread_cpu_ns() - begin_ns;
-    return r;
+    return (int)bytes;
 }
 
 /* ---- the largest ---- */
@@ -90,10 +91,8 @@ static uint64_t read_anonymous_kib(void)
     uint64_t sum = 0;
     if (buf_read_file(&text, "/proc/meminfo", 16384) < 0 || !text.data)
         return 0;
-    for (size_t i = 0; i < array_size(labels); i++) {
-        const char *line = strstr(text.data, labels[i]);
-        sum += line ? strtoull(line + strlen(labels[i]), NULL, 10) : 0;
-    }
+    for (size_t i = 0; i < array_size(labels); i++)
+        sum += labelled_number(text.data, labels[i]);
     return sum;
 }
 

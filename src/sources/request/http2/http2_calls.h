@@ -37,9 +37,8 @@ void http2_calls_clear(struct http2_calls *c);
  * counts it. */
 void http2_calls_add(struct http2_calls *c, uint64_t process, const struct request_record *r);
 
-/* Writes "gRPC /package.Service/Method", or of another stream "HTTP GET": what was under way on the socket in [from,
- * to).
- * "": nothing that is known, or different calls. */
+/* Writes what was under way on the socket in [from, to): "gRPC /package.Service/Method", or of another stream "HTTP
+ * GET"; "": nothing that is known, or different calls. */
 void http2_calls_find(const struct http2_calls *c, uint64_t socket, uint64_t from_ns, uint64_t to_ns,
                       char out[HTTP2_CALL_BYTES]);
 

@@ -3,8 +3,7 @@
  * END_STREAM, a side has reset it, or the connection has ended. Over TLS, a stream whose end is known is held until the
  * connection's socket is known, and until what the program has written into memory is sent. On connections that a
  * process began to call another service (REQUEST_CLIENT), a stream lasts from the send of its HEADERS until END_STREAM
- * was received. Pure: the same records and
- * times give the same requests. Not thread-safe. */
+ * was received. Pure: the same records and times give the same requests. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
