@@ -1,5 +1,5 @@
 /* The tasks in uninterruptible sleep (state D), with their kernel stacks and, where it is known, the thread that holds
- * the lock for which a task waits. An iterator, which user space reads: nothing runs between two walks.
+ * the lock that a task waits for. An iterator, which user space reads: no program runs between two walks.
  *
  * A task in state D counts for the load average. Idle kernel threads (TASK_NOLOAD) and frozen tasks do not, and are
  * left out. */

@@ -3,8 +3,8 @@
  * listening sockets with the connections that each has refused: no tracepoint is passed when a full accept queue
  * refuses one.
  *
- * Losses: runs that the kernel skips because the program is already running on that CPU. What does not fit a table
- * counts for DROPS_OTHER. */
+ * Losses: runs that the kernel skips because the program is already running on that CPU. When a table is full, further
+ * keys count for DROPS_OTHER. */
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_endian.h>
@@ -111,7 +111,8 @@ int drops_packet(__u64 *arguments)
 
 /* ---- TCP ---- */
 
-/* By what the kernel is about to do: it has stopped the timer that expired, except for the loss probe. */
+/* Finds the cause by the state of the connection when the kernel retransmits: the timer that expired is then stopped,
+ * except for the loss probe. */
 static __always_inline __u32 retransmission_kind(const struct sock *sk)
 {
     const struct inet_connection_sock *connection = (const void *)sk;

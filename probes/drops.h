@@ -7,7 +7,7 @@
 
 enum { RECORD_DROPS = 80 }; /* struct drops_record */
 
-/* What is counted: an index of the counters. The first are packets by the kernel's reason (enum skb_drop_reason). */
+/* Index of a counter. The first ones count packets by the kernel's reason (enum skb_drop_reason). */
 #define DROPS_REASONS 256 /* the last one: reasons of subsystems, and those beyond */
 enum drops_counter {
     DROPS_SYN = DROPS_REASONS, /* segments that TCP sent again, by cause */
@@ -25,10 +25,10 @@ enum drops_counter {
 enum drops_class {
     DROPS_FAULT,
     DROPS_POLICY,   /* a rule of the administrator's: a firewall, a BPF program */
-    DROPS_EXPECTED, /* no packet that somebody needed: counted without cgroup */
+    DROPS_EXPECTED, /* no program lacks the packet: counted without cgroup */
 };
 
-#define DROPS_MAX_COUNTERS 1024 /* by cgroup; what does not fit counts for DROPS_OTHER */
+#define DROPS_MAX_COUNTERS 1024 /* by cgroup; further ones count for DROPS_OTHER */
 #define DROPS_MAX_PEERS    256  /* likewise */
 
 /* In place of a cgroup's ID. */
@@ -71,7 +71,8 @@ enum { DROPS_TIMER_PACKET, DROPS_TIMER_RETRANSMISSION, DROPS_TIMER_RESET, DROPS_
 
 enum drops_event { DROPS_EVENT_PACKETS, DROPS_EVENT_RETRANSMISSIONS, DROPS_EVENT_LISTEN, DROPS_EVENTS };
 
-/* More of one kind than its limit within an interval. The source writes it; its process is that of a listener. */
+/* More losses of one kind than its limit within an interval. Written by the source. The process in `h` is the
+ * listener's. */
 struct drops_record {
     struct record_header h;
     __u64 cgroup_id;

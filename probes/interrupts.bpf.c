@@ -181,8 +181,8 @@ int BPF_PROG(interrupts_handler_exit, int irq, struct irqaction *action)
     return 0;
 }
 
-/* Those of x86-64 (arch/x86/include/asm/irq_vectors.h). User space attaches the two programs to the tracepoints of
- * several vectors. */
+/* Maps the vectors of x86-64 (arch/x86/include/asm/irq_vectors.h). User space attaches the two programs to the
+ * tracepoints of several vectors. */
 static __always_inline __u32 vector_index(__u32 vector)
 {
     switch (vector) {

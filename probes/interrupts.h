@@ -6,7 +6,7 @@
 
 enum { RECORD_INTERRUPT = 96 }; /* struct interrupt_record */
 
-/* What ran, in one space of numbers: softirqs as the kernel numbers them, then the vectors of x86-64 that have no
+/* Numbers of handlers, in one range: softirqs as the kernel numbers them, then the vectors of x86-64 that have no
  * interrupt line, then the interrupt lines. */
 #define INTERRUPTS_SOFTIRQS 10
 enum interrupt_vector {
@@ -69,7 +69,7 @@ enum { INTERRUPTS_TIMER_SOFTIRQ, INTERRUPTS_TIMER_LINE, INTERRUPTS_TIMER_VECTOR,
 struct interrupt_record {
     struct record_header h;
     __u64 duration_ns;
-    __u32 number; /* what ran: see above */
+    __u32 number; /* of the handler: see above */
     __u32 cpu;
     char comm[16];                   /* of the interrupted thread */
     char name[INTERRUPT_NAME_BYTES]; /* of an interrupt line: its handler */

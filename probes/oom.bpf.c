@@ -24,7 +24,7 @@ volatile __u32 enabled = 0;
 volatile __u64 below_cgroup_id = 0;
 __u64 records_lost = 0; /* the ring was full */
 
-/* The process to which the kernel last sent SIGKILL, and the thread that did so. */
+/* killed_task: the task that the kernel last sent SIGKILL; killed_by: the thread that sent it. */
 __u64 killed_by = 0;
 __u64 killed_task = 0;
 

@@ -1,6 +1,6 @@
-/* How long threads reclaim or compact memory before they get what they allocate: counted by cgroup. A thread whose
- * time in one kind adds up to more than the threshold has a record, and shorter sums have records in the flight
- * recorder, for the requests that they delayed.
+/* Counts by cgroup how long threads that allocate memory have to reclaim or compact it first. A thread whose time in
+ * one kind adds up to more than the threshold has a record, and shorter sums have records in the flight recorder, for
+ * the requests that they delayed.
  *
  * Losses: records that find the ring full; runs that the kernel skips because the program is already running on that
  * CPU. A thread that is evicted from the table while it reclaims is not counted. */

@@ -8,7 +8,7 @@ enum { RECORD_RECLAIM = 112 }; /* struct reclaim_record */
 
 enum reclaim_kind {
     RECLAIM_NODE,       /* direct reclaim: the node is short of memory */
-    RECLAIM_LIMIT,      /* direct reclaim in a cgroup that has reached its limit, or that of a cgroup around it */
+    RECLAIM_LIMIT,      /* direct reclaim in a cgroup that has reached its own limit or the limit of a parent */
     RECLAIM_COMPACTION, /* moves pages, for an allocation of several adjacent ones */
     RECLAIM_KINDS,
 };

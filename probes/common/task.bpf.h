@@ -69,7 +69,7 @@ static __always_inline struct file *task_file(struct task_struct *task, __s32 fd
     return bpf_probe_read_kernel(&file, sizeof(file), &files[fd]) == 0 ? file : NULL;
 }
 
-/* The socket of an open file; NULL: it is none. */
+/* Returns the socket of an open file; NULL: the file is no socket. */
 static __always_inline struct sock *file_socket(struct file *file)
 {
     if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)

@@ -23,8 +23,7 @@ enum recorder_kind {
 
     /* Object ring. `object` is the socket's cookie, `tid` the current thread. */
     RECORDER_SEND, /* bytes handed to the kernel. value: how many (low half; 0: it connects), TCP's write_seq after them
-                      (high half); syscall: what they ask a service for (client_call.h), RECORDER_NO_SYSCALL: not known
-                    */
+                      (high half); syscall: the call that they make (client_call.h), RECORDER_NO_SYSCALL: not known */
     RECORDER_RECEIVE, /* bytes read by the program. value: how many (low half; 0: the peer has closed), TCP's copied_seq
                          after them (high half) */
     RECORDER_READY,   /* bytes have arrived at the socket. value: TCP's rcv_nxt (high half); the current thread is who
@@ -48,7 +47,7 @@ enum recorder_kind {
                            half), then at the device (high half) */
 
     RECORDER_INTERRUPT = 11, /* on a CPU, an interrupt or softirq that ran for long ends. tid: the thread that it
-                                interrupted (0: the CPU was idle); object: what ran, as interrupts.h numbers it (low
+                                interrupted (0: the CPU was idle); object: the handler's number by interrupts.h (low
                                 half), the CPU (high half); value: how long, in ns */
     RECORDER_RECLAIM = 12,   /* thread `tid` has reclaimed or compacted memory: flags: enum reclaim_kind (reclaim.h);
                                 object: ID of the thread's cgroup; value: for how long, in ns, in one run or in several.
@@ -82,7 +81,7 @@ enum recorder_task_state {
  * preempted, or waits for the GIL. */
 #define RECORDER_OFF_CPU 2
 
-/* Of the other states: the task was created by the one with this id, of which these are the low bits. */
+/* Of the other states: this bit, with the low bits of the id of the task that created this one. */
 #define RECORDER_CREATED_BY 0x80000000U
 
 static inline __u32 recorder_creator(__u64 id)

@@ -72,7 +72,7 @@ __noinline __u64 python_search_states(__u64 state, __u64 thread_pointer)
 __noinline __u64 python_find_state(__u64 thread_pointer)
 {
     const struct python_layout *l = python_layout_of_process();
-    if (!l) /* also where the maps below do not exist: kernels before 6.8 verify functions that nobody calls */
+    if (!l) /* also where the maps below do not exist: kernels before 6.8 verify functions that are never called */
         return 0;
     const __u32 tid = bpf_get_current_pid_tgid();
     const struct recorder_task *known = bpf_map_lookup_elem(&recorder_tasks, &tid);

@@ -1,6 +1,6 @@
-/* What a server asks other services for while it serves requests: the statement, command or method at the beginning of
- * what it sends, by its protocol's own messages. Only in processes that serve requests, so that no other program pays
- * for it. Over TLS, where the system call is inside of the library's write. Part of request.bpf.c. */
+/* Reads the calls that servers make to other services: the statement, command or method at the beginning of a message
+ * of the service's protocol. Only in processes that serve requests, so that no other program pays for it. Over TLS,
+ * only where the system call is inside of the library's write. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/hash.h"
@@ -35,7 +35,7 @@ struct client_text {
     __u64 at; /* in user memory */
     __u64 socket;
     __u32 size;  /* bytes at `at` */
-    __u32 total; /* bytes of the text, of which those may be the first part */
+    __u32 total; /* bytes of the whole text, at least `size` */
     bool is_tls; /* it is sent as ciphertext */
 };
 
@@ -110,7 +110,8 @@ static __always_inline __u32 big_endian_at(const struct client_text *t, __u32 at
            (__u8)t->bytes[at + 3];
 }
 
-/* PostgreSQL: 'Q' has a statement; 'P' gives one a name, by which 'B' uses it. Each is followed by its length. */
+/* PostgreSQL: 'Q' has a statement; 'P' prepares one under a name; 'B' has the name of a prepared one. Each of these
+ * letters is followed by the length of the message. */
 __noinline int client_postgresql(void)
 {
     const struct client_text *t = client_text_get();
@@ -195,8 +196,8 @@ __noinline int client_http(void)
     return RECORDER_NO_SYSCALL;
 }
 
-/* Finds the text that the current thread sends: that of a TLS call that it is in, or else that of the system call,
- * which has sent `bytes`. */
+/* Finds the text that the current thread sends: the plaintext of the TLS call that it is in, or else the buffer of its
+ * system call, which has sent `bytes`. */
 static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
 {
     const __u64 id = bpf_get_current_pid_tgid();

@@ -1,5 +1,5 @@
-/* HTTP/2 on the sockets of servers, and on those by which they call others: hands what is received and sent to the walk
- * through its frames (http2_walk.bpf.h). Part of request.bpf.c.
+/* HTTP/2 on the sockets of servers, both of their clients and of services that they call: hands the bytes that are
+ * received and sent to the walk through frames (http2_walk.bpf.h). Part of request.bpf.c.
  *
  * A connection is recognized by its preface, or in its middle by two consistent frames. It then has an entry among the
  * connections, and a state of the walk for each direction. TCP's own count of bytes shows whether bytes were missed;
@@ -146,8 +146,8 @@ static __always_inline void http2_begin(struct request_connection *c, __u64 pid_
     c->r.flags = (c->tls ? REQUEST_TLS : 0) | (c->is_client ? REQUEST_CLIENT : 0);
 }
 
-/* Reports the connection, whose walkers begin at the bytes that were just received; those of a client at the bytes that
- * were just sent. */
+/* Reports the connection. The walks through its frames begin at the `bytes` that were just received, or that a client
+ * has just sent. */
 __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int is_from_start)
 {
     struct request_connection *c = connection_find(number);

@@ -44,7 +44,7 @@ enum http2_record_kind {
     HTTP2_RECORD_FRAMES,     /* struct http2_frames */
     HTTP2_RECORD_CLOSED,     /* struct http2_event */
     HTTP2_RECORD_BOUND,      /* struct http2_bound */
-    HTTP2_RECORD_SENT,       /* struct http2_event: what was written before, with is_unsent */
+    HTTP2_RECORD_SENT,       /* struct http2_event: the bytes written before, with is_unsent, are sent */
 };
 
 /* In each record, `connection` is its name: the socket's. If it is over TLS, it is the name of an object of the

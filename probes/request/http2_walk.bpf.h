@@ -158,8 +158,8 @@ static __always_inline __u32 http2_put_field(struct http2_side *s, struct http2_
     return length + 2;
 }
 
-/* The type of the first tensor of KServe's ModelInferRequest, whose name and version end at `from`: an id (field 3) may
- * follow, then the tensor (field 5), in which the name (field 1) comes before the type (field 2). */
+/* Keeps the type of the first tensor of KServe's ModelInferRequest, whose name and version end at `from`: an id (field
+ * 3) may follow, then the tensor (field 5) with its name (field 1) and its type (field 2). */
 static __always_inline void http2_put_tensor(struct http2_side *s, struct http2_walk *w, __u64 from, __u32 room)
 {
     __u8 id[2], start[5];

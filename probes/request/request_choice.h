@@ -12,8 +12,8 @@
 #define REQUEST_WINDOW_SHIFT 30 /* 1.07 s */
 
 /* How many requests of a window may be in the sample while each is chosen with the probability 2^-shift. All of up to
- * 64 are; the more requests there are, the fewer. Beyond 64 the sample has at least half as many, and in a sudden burst
- * those of each smaller shift as well. */
+ * 64 are; the more requests there are, the fewer. Beyond 64 the sample has at least half as many. In a sudden burst it
+ * also has the requests that were chosen with each smaller shift. */
 #define REQUEST_SAMPLES_MOST  64
 #define REQUEST_SAMPLES_LEAST 8
 

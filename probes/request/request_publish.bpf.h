@@ -195,8 +195,8 @@ static __always_inline void publish_last(struct request_connection *c, __u64 now
         publish(c->number, now, true);
 }
 
-/* After a send: if it was that of the first token, the request is published, as after a pause. What led to the first
- * token is still in the flight recorder then. */
+/* Publishes the request after the send of its first token, as after a pause: the flight recorder still has the time
+ * until then. */
 static __always_inline void publish_first_token(struct request_connection *c, __u64 now)
 {
     struct request_stream *st = stream_state(c) == STREAM_FOUND ? stream_find(c->number) : NULL;

@@ -30,7 +30,7 @@ static __always_inline bool take_head(struct request_connection *c, const struct
             return false;
         c->head_bytes = REPLY_BYTES;
     } else {
-        __u64 address = 0; /* as a number: it may be that of a map's value */
+        __u64 address = 0; /* as a number: it may be the address of a map's value */
         bpf_probe_read_kernel(&address, sizeof(address), &text->at);
         append_head(c->number, address, text->size, text->is_kernel);
     }

@@ -37,7 +37,7 @@ struct request_stream {
     __u32 flags;            /* REQUEST_STREAM_LATE */
     bool is_reported;       /* as ended */
     bool is_first;          /* the first token, or chunk, was just sent */
-    bool is_copy;           /* what is being read is in kernel memory */
+    bool is_copy;           /* the text is read from kernel memory */
     __u8 piece[SCAN_PIECE]; /* being read; the stack has no room for it */
 };
 
@@ -121,7 +121,7 @@ static __always_inline bool stream_is_over(const struct request_stream *st)
     return place == STREAM_PLACE_NONE || place == STREAM_PLACE_LOST || place == STREAM_PLACE_END;
 }
 
-/* Reads some pieces of a buffer. Returns how many bytes of it were taken care of; all, where what follows does not
+/* Reads some pieces of a buffer. Returns how many bytes it has read; all of them if the rest of the stream does not
  * matter. */
 __noinline __u32 stream_scan_pieces(__u64 number, __u64 address, __u32 bytes)
 {
@@ -141,7 +141,7 @@ __noinline __u32 stream_scan_pieces(__u64 number, __u64 address, __u32 bytes)
 }
 
 /* Reads the bytes of a buffer as far as pieces are left. Returns how many were not read although they matter. In two
- * loops, of which the verifier follows each once. */
+ * loops, in two functions: the verifier follows each once. */
 __noinline __u32 stream_scan_buffer(__u64 number, __u64 address, __u32 bytes)
 {
     __u32 done = 0;
@@ -182,7 +182,7 @@ static __always_inline bool stream_find_bytes(__s32 syscall, __u32 third, __u64 
     return false;
 }
 
-/* Reads what a send took: of a buffer (`parts` 0), of which `known` bytes are there, or of the parts of a vector. */
+/* Reads the `bytes` that a send took: from a buffer of `known` bytes (`parts` 0), or from the parts of a vector. */
 static __always_inline void stream_scan_send(struct request_stream *st, __u64 number, __u64 address, __u64 parts,
                                              __u32 known, __u32 bytes)
 {

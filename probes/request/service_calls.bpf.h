@@ -31,7 +31,8 @@ struct {
     __type(value, struct service_call_counts);
 } service_calls SEC(".maps");
 
-volatile __u64 service_calls_missed = 0; /* found no place in one of these */
+volatile __u64 service_calls_missed = 0; /* not counted: `service_calls` was full, or another socket had the call's
+                                            place in `open_calls` */
 
 static const struct service_call_counts no_service_calls = {};
 
@@ -150,7 +151,7 @@ __noinline int service_call_end(__u64 socket, __u32 bytes, __u64 now)
     return 0;
 }
 
-/* The current thread has received `bytes` on a socket on which no requests come in. */
+/* The current thread has received `bytes` on a socket that has no incoming requests. */
 static __always_inline void service_call_received(struct sock *sk, __u32 bytes, __u64 now)
 {
     if (!now || !is_server(bpf_get_current_pid_tgid() >> 32))

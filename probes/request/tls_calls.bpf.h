@@ -67,7 +67,8 @@ static __always_inline void tls_drop_text(struct tls_stream *s)
 
 #define TLS_LINE_PIECE 32
 
-/* Keeps the first bytes of what was read: in pieces, none of which the verifier sees reach beyond the line. */
+/* Keeps the first bytes that were read. Copies them in pieces: so the verifier sees that none reaches beyond the
+ * line. */
 static __always_inline void tls_keep_line(struct tls_stream *s, __u64 text, __u64 bytes)
 {
     for (int i = 0; i < REQUEST_LINE_BYTES / TLS_LINE_PIECE; i++) {

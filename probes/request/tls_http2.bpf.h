@@ -4,13 +4,13 @@
  * nothing needs to be kept here until the object's socket is known: user space does that, and learns of the socket from
  * the programs there. Only what Go writes is walked through by these: at a send the whole text is known to be written.
  *
- * An object is that of a server with HTTP/2 if the first text that it reads is a preface; or, in the middle of a
- * connection, if what it reads until its socket is known is one whole frame, or begins with two. */
+ * An object belongs to a server with HTTP/2 if the first text that it reads is a preface; or, in the middle of a
+ * connection, if the text that it reads until its socket is known is one whole frame, or begins with two. */
 #pragma once
 
 #include "probes/request/tls_state.bpf.h"
 
-/* What was read, by the current thread, or is written. */
+/* The text that the current thread has read, or writes. */
 struct tls_http2_text {
     __u64 at;
     __u64 time_ns, arrival_ns;
@@ -71,7 +71,7 @@ static __noinline int tls_http2_walk_by_calls(struct tls_stream *s, const struct
     return 0;
 }
 
-/* Whether the `bytes` that were read, of which the first `size` are kept, are one frame, or begin with two. */
+/* Whether the `bytes` that were read are one frame, or begin with two. The first `size` of them are kept in `s`. */
 static __always_inline bool tls_http2_has_frames(const struct tls_stream *s, __u32 size, __u32 bytes)
 {
     const __u64 head = *(const __u64 *)s->line;

@@ -175,8 +175,8 @@ static __always_inline struct tls_call *tls_call_of_goroutine(__u64 address)
     return t && t->ssl ? t : NULL;
 }
 
-/* The same in a system call; NULL: the thread is not inside of one. That of a goroutine may have ended: its stack,
- * which moves when it grows, does not show that. */
+/* Returns the TLS call that contains the current system call; NULL: it is in none. The call of a goroutine may have
+ * ended: its stack, which moves when it grows, does not show that. */
 static __always_inline struct tls_call *tls_call_of_syscall(__u32 tid)
 {
     struct tls_call *t = tls_call_current(tid);

@@ -16,7 +16,7 @@ struct tls_text_name {
     __u64 is_written; /* else it was read */
 };
 
-/* The first bytes of what was read or written; struct tls_stream has how many. */
+/* The first bytes that were read or written; struct tls_stream has their number. */
 struct tls_text {
     char bytes[TLS_TEXT_BYTES + TLS_TEXT_PIECE]; /* pieces begin before TLS_TEXT_BYTES */
 };
@@ -66,7 +66,7 @@ static __always_inline bool tls_begins_request(const struct tls_stream *s)
     return is_method;
 }
 
-/* The object has read text, of which `s` has the first bytes. */
+/* The object has read text. `s` has its first bytes. */
 static __always_inline void tls_text_read(struct tls_stream *s, __u64 ssl, __u64 from, __u64 bytes)
 {
     if (tls_begins_request(s))
@@ -78,7 +78,7 @@ static __always_inline void tls_text_read(struct tls_stream *s, __u64 ssl, __u64
 }
 
 /* Whether text that was written may be of a stream, which request_stream.bpf.h then decides: its request is one of
- * OpenAI's API, its process has sent a stream before, or its first byte may be that of an event or a chunk. */
+ * OpenAI's API, its process has sent a stream before, or its first byte may begin an event or a chunk. */
 static __always_inline bool tls_may_be_stream(const struct tls_stream *s, __u64 process, __u64 from)
 {
     __u8 first = 0;
@@ -88,8 +88,8 @@ static __always_inline bool tls_may_be_stream(const struct tls_stream *s, __u64 
     return stream_hex_value(first) >= 0 || first == ':' || first == 'r' || first == 'i';
 }
 
-/* The object has written text into a memory BIO, which `s` counts already. The copy has the first bytes of what waits
- * there: behind a write that was not copied, none is. */
+/* The object has written text into a memory BIO, which `s` counts already. The copy has the first bytes that wait in
+ * the BIO: after a write that was not copied, further writes are not copied either. */
 static __always_inline void tls_text_written(struct tls_stream *s, __u64 ssl, __u64 from, __u64 bytes)
 {
     const struct tls_text_name name = {.stream = tls_name(ssl), .is_written = true};
@@ -97,7 +97,7 @@ static __always_inline void tls_text_written(struct tls_stream *s, __u64 ssl, __
         s->written_copied = tls_text_add(&name, s->written_copied, from, bytes);
 }
 
-/* Where the copy is, for the functions of request_stream.bpf.h; 0: there is none. */
+/* Returns the address of the copy, for the functions of request_stream.bpf.h; 0: no copy exists. */
 static __always_inline __u64 tls_text_address(const struct tls_socket *k, bool is_written)
 {
     const struct tls_text_name name = {.stream = k->stream, .is_written = is_written};
