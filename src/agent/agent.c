@@ -535,7 +535,7 @@ int agent_set_sampling_rules(struct agent *a, const struct config *config)
         if (strcmp(a->report.entries[i].probe, SAMPLING_RULES_PROBE) == 0)
             entry = &a->report.entries[i];
     pthread_mutex_lock(&a->lock);
-    a->rules = rules; /* a->config keeps those of the start, by which the clock ticks */
+    a->rules = rules; /* a->config keeps the rules of the start: they determined the rate of the sampling clock */
     memset(a->stats.rules, 0, sizeof(a->stats.rules));
     if (entry)
         describe_sampling_rules(&rules, a->pipeline, entry);

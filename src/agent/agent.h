@@ -49,8 +49,8 @@ void agent_set_one_cpu_share(struct agent *a, double share);
  * the oldest samples and requests, and counts that. -ENOSPC, logged: the tables that keep their size until a restart
  * leave too little; nothing is changed. */
 int agent_set_memory(struct agent *a, uint64_t bytes);
-/* Changes profile.sampling_rules to those of `config`, on the thread of agent_run. -EOPNOTSUPP: the loaded programs
- * cannot apply them; nothing is changed. */
+/* Replaces profile.sampling_rules by the rules in `config`, on the thread of agent_run. -EOPNOTSUPP: the loaded
+ * programs cannot apply them; nothing is changed. */
 int agent_set_sampling_rules(struct agent *a, const struct config *config);
 
 /* Queries of the web page: any thread, between agent_new and agent_free. `agent` is a struct agent: they are callbacks

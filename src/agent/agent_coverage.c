@@ -130,7 +130,7 @@ static void cover_events(struct agent *a, uint64_t since_ns, uint64_t now_ns, st
     ret->observed_ns = now_ns - add_start(ret, from_ns, a->start_ns, now_ns);
 }
 
-/* As requests; what is called is read for the flight recorder. */
+/* As for requests. The programs read calls for the flight recorder. */
 static void cover_calls(struct agent *a, uint64_t since_ns, uint64_t now_ns, struct coverage *ret)
 {
     if (config_bool(&a->config, "recorder.enabled"))

@@ -1,8 +1,8 @@
 /* Limits the agent's own cost, measured once a second. CPU time that the budget allows and the agent does not use is
  * saved up, at most the allowance of half a minute: a new program's unwind tables cost more than a second's share, but
  * once. When the savings are spent, detail is reduced in a fixed order (enum source_detail); it is restored when there
- * is headroom. A level lasts for half a minute at least, for ten seconds if it uses twice what is allowed, and longer
- * each time that it was left too early. Pure functions of their arguments, except for budget_own_*. */
+ * is headroom. A level lasts for half a minute at least, or ten seconds if the agent uses more than twice its budget,
+ * and longer each time that it was left too early. Pure functions of their arguments, except for budget_own_*. */
 #pragma once
 
 #include "sources/source.h"

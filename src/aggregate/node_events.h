@@ -17,7 +17,7 @@ void node_events_free(struct node_events *e);
 DEFINE_FREEP(node_events)
 
 /* Adds a copy of an event that ended at `unix_ns`, since 1970. If there are NODE_EVENTS_MAX, the oldest event of the
- * most frequent name goes: a signal with many events leaves those of the others. -E2BIG: more than
+ * most frequent name goes: a signal with many events does not displace the events of other signals. -E2BIG: more than
  * NODE_EVENT_ATTRIBUTES_MAX attributes; -ENOMEM. */
 int node_events_add(struct node_events *e, const struct node_event *event, uint64_t unix_ns);
 

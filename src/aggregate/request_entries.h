@@ -30,7 +30,8 @@ struct request_ring {
 /* Adds an entry, or replaces the one with the same ID, which is not 0. The ring grows to `max` entries, as far as there
  * is memory; without any, the entry is left out. The owner frees `ring->entries`. */
 void request_ring_add(struct request_ring *ring, const struct request_entry *e, size_t max);
-/* The same where the entry with its ID has been searched: `before`, of this ring; NULL: there is none. */
+/* The same if the caller has searched the ring for the entry with the same ID: `before`, NULL if the ring has no such
+ * entry. */
 void request_ring_put(struct request_ring *ring, struct request_entry *before, const struct request_entry *e,
                       size_t max);
 /* NULL: none has this ID, or it is 0. */

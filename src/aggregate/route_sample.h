@@ -1,6 +1,6 @@
 /* How many of a route's sampled requests enter its ring: all until it is full, then as few as are needed for the ring
- * to reach back for half a minute. Otherwise the ring of a busy route would only have the last seconds, and a slow
- * spell of that length would become what is usual. Plain data. */
+ * to reach back for half a minute. Otherwise the ring of a busy route would only have the last seconds, and after a few
+ * slow seconds slow requests would be its baseline. Plain data. */
 #pragma once
 
 #include <stdbool.h>

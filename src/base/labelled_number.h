@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number behind a label, which begins with the end of the line before it: "\nAnonPages:". 0: there is none. */
+/* Returns the number behind `label`, which begins with the end of the line before it: "\nAnonPages:". 0 if `text` lacks
+ * the label. */
 static inline uint64_t labelled_number(const char *text, const char *label)
 {
     const char *line = strstr(text, label);

@@ -36,7 +36,7 @@ static struct memory_cgroup *find_cgroup(const struct cgroup_list *c, char *path
     return bsearch(&wanted, c->list, c->count, sizeof(wanted), compare_paths);
 }
 
-/* The innermost cgroup of the list around `path`; NULL: there is none. */
+/* Returns the nearest ancestor of `path` in the list; NULL if the list has no ancestor. */
 static struct memory_cgroup *find_parent(const struct cgroup_list *c, const char *path)
 {
     _cleanup_free_ char *at = strdup(path);

@@ -20,7 +20,7 @@ struct node_event {
     size_t attribute_count;
 };
 
-/* A copy of an event that owns what it points to. One allocation. */
+/* A copy of an event that owns its strings and attributes. One allocation. */
 struct kept_node_event {
     struct node_event event;
     uint64_t unix_ns;          /* event.time_ns since 1970 */

@@ -166,7 +166,7 @@ struct request {
     bool is_notable;           /* it has a record for another reason than the sample: it is slow or failed */
     const char *upstream;      /* the service that it waited for longest: "10.0.0.7:5432", "127.0.0.1:8199 (python)";
                                   "": none, or not known */
-    const char *upstream_call; /* what it asked there: "PostgreSQL SELECT"; "": not known */
+    const char *upstream_call; /* the call there that it waited for longest: "PostgreSQL SELECT"; "": not known */
     uint64_t upstream_longest_ns;     /* how long it waited for that, */
     uint64_t upstream_ns;             /* and for others in all */
     struct request_usual usual;       /* of its service, method and route, when it was queried */

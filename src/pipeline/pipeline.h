@@ -119,7 +119,7 @@ void pipeline_flush(struct pipeline *p);
 /* All losses since the start, of sources and of later stages: sets `ret`. */
 void pipeline_losses(const struct pipeline *p, struct losses *ret);
 void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set);
-/* Changes the limits of the caches, those of MEMORY_RESIZABLE. */
+/* Changes the limits of the caches in MEMORY_RESIZABLE. */
 void pipeline_set_memory(struct pipeline *p, const struct memory_plan *memory);
 /* Trims caches; costs recomputation, does not change the output. */
 void pipeline_trim(struct pipeline *p);

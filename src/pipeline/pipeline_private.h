@@ -19,7 +19,7 @@ struct pipeline {
 
     struct task_filter filter;
     struct memory_plan memory;
-    struct sampling_rules loaded_rules; /* of the options: for which the programs were loaded; none: without rules */
+    struct sampling_rules loaded_rules; /* the options' rules, which the programs were loaded for; empty: no rules */
     uint32_t sample_hz;
     struct shared_tables *tables;    /* NULL: a replay */
     struct signal_services services; /* what signals borrow */

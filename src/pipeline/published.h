@@ -1,4 +1,5 @@
-/* What the unwind publisher has published, and what waits for it: the state that unwind_publisher*.c share. */
+/* The objects and processes that the unwind publisher has published or is to publish: the state that
+ * unwind_publisher*.c share. */
 #pragma once
 
 #include "base/cpu_share.h"

@@ -1,4 +1,4 @@
-/* Which unwind tables are built, and when (unwind_publisher.h says by which rules). Pipeline thread only. */
+/* Decides which unwind tables are built, and when, by the rules in unwind_publisher.h. Pipeline thread only. */
 #pragma once
 
 #include "pipeline/published.h"

@@ -49,7 +49,7 @@ struct queue_export_stats {
     atomic_uint_least64_t dropped[DROP_COUNT]; /* items */
 };
 
-/* Of spans, beside those of the queue. */
+/* Of spans, in addition to the statistics of their queue. */
 struct spans_export_stats {
     struct queue_export_stats queued;
     atomic_uint_least64_t unsampled; /* left out, because their callers do not sample the trace */

@@ -1,5 +1,5 @@
 /* What the exports of queued items have in common (span_export, event_export): the sender, a thread that sends once a
- * second and once more at the end, and the count of what became of the items. */
+ * second and once more at the end, and the counts of delivered and dropped items. */
 #pragma once
 
 #include "config/config.h"
@@ -19,7 +19,7 @@ struct queue_export_options {
     const char *thread;               /* its name */
     struct export_end *end;           /* of the queue; borrowed */
     struct queue_export_stats *stats; /* borrowed */
-    void (*send)(void *context);      /* sends what is due, on the thread */
+    void (*send)(void *context);      /* sends the items that are due, on the thread */
     void *context;
 };
 
@@ -38,7 +38,7 @@ struct queue_export {
 int queue_export_init(struct queue_export *q, const struct queue_export_options *o);
 /* Starts the thread, once. -errno: there is no thread. */
 int queue_export_start(struct queue_export *q);
-/* Ends the export: the thread sends what is queued for a few seconds at most. Does not wait. */
+/* Ends the export: the thread sends the queued items for a few seconds at most. Does not wait. */
 void queue_export_end(struct queue_export *q);
 /* Ends the export, waits for the thread, if there is one, and logs the totals. Accepts a zeroed one. */
 void queue_export_fini(struct queue_export *q);

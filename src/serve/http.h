@@ -44,8 +44,8 @@ struct reader *http_reader(struct MHD_Connection *connection);
 
 /* Value of a request header, borrowed for the duration of the request; NULL: absent. */
 const char *http_header(struct MHD_Connection *connection, const char *name);
-/* Value of the Host header, borrowed as above; NULL: there is none, or several: a proxy may have used another one than
- * this program would (RFC 9112, 3.2). */
+/* Value of the Host header, borrowed as above. NULL if the request has none, or several: a proxy may have used another
+ * one than this program would (RFC 9112, 3.2). */
 const char *http_host(struct MHD_Connection *connection);
 /* Whether a comma-separated header contains `token`, not counting entries with q=0. */
 bool http_header_names(const char *header, const char *token);

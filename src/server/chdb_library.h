@@ -18,7 +18,7 @@ struct chdb_library {
                          size_t format_size);
     char *(*result_data)(chdb_result result);
     size_t (*result_size)(chdb_result result);
-    const char *(*result_error)(chdb_result result); /* NULL: there is none */
+    const char *(*result_error)(chdb_result result); /* NULL: the query succeeded */
     void (*free_result)(chdb_result result);
 };
 

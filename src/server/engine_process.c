@@ -104,7 +104,8 @@ static int open_session(struct session *s, struct buf *why)
     return -EIO;
 }
 
-/* After a query that failed, the library may give what it had put out to the next query of the connection. */
+/* Opens a new connection after a query that failed: the library may return the output of that query for the next
+ * one. */
 static void renew_session(struct session *s)
 {
     _cleanup_buf_ struct buf why = {0};
@@ -230,7 +231,7 @@ static int set_arguments(struct opening *o, const char *tables, const char *conf
                : 0;
 }
 
-/* Of the data directory, the engine has one directory and one file. The spool is none of its business. */
+/* Restricts the engine to one directory and one file of the data directory: it cannot access the spool. */
 static int confine_to(struct opening *o, const char *directory)
 {
     char tables[PATH_MAX + 16], configuration[PATH_MAX + 16];

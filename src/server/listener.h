@@ -1,4 +1,4 @@
-/* An address on which the server answers HTTP requests with bodies, over libmicrohttpd: one thread for each connection.
+/* An address where the server answers HTTP requests with bodies, over libmicrohttpd: one thread for each connection.
  * Checks the Host header or the token, and limits bodies, connections and the memory of all bodies together. */
 #pragma once
 
@@ -15,13 +15,13 @@ struct listener;
 struct listener_request {
     struct MHD_Connection *connection;
     const char *method, *path;
-    const struct buf *body; /* empty if there is none */
+    const struct buf *body; /* empty for a request without a body */
 };
 
 struct listener_options {
     const char *option;    /* that sets the address, for messages: "--listen" */
     const char *address;   /* "127.0.0.1:4318" */
-    struct access *access; /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
+    struct access *access; /* the clients that are allowed; NULL: all, on a loopback address only */
     size_t body_max_bytes; /* of one request */
     /* Called from many threads: replies to a request that was accepted. */
     enum MHD_Result (*answer)(void *context, const struct listener_request *request);

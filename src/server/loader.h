@@ -9,6 +9,6 @@ struct loader;
 
 /* Borrows both. 0 or -errno. */
 int loader_start(struct spool *spool, struct engine *engine, struct loader **ret);
-/* Ends after the segment that is being inserted; what is in the spool stays there. */
+/* Stops the loader after the segment that is being inserted. Other segments stay in the spool. */
 void loader_free(struct loader *l);
 DEFINE_FREEP(loader)

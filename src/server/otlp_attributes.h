@@ -24,5 +24,5 @@ int otlp_put_value(struct buf *row, struct cursor any_value);
 /* Whether an AnyValue is one string, which is borrowed. */
 bool otlp_value_is_text(struct cursor any_value, struct cursor *ret);
 
-/* Finds the text of the attribute `key`; an empty cursor: there is none. */
+/* Returns the text of the attribute `key`; an empty cursor if the message lacks it. */
 struct cursor otlp_find_text(struct cursor message, uint32_t number, const char *key);

@@ -71,7 +71,7 @@ static const struct point_kind {
 
 /* ---- values ---- */
 
-/* The last field `number` of a message: its value, or its contents; zeros if there is none. */
+/* Finds the last field `number` of a message: its value, or its contents; zeros if the message lacks it. */
 static int find_field(struct cursor message, uint32_t number, enum protobuf_wire wire, struct protobuf_field *ret)
 {
     struct protobuf_field f;

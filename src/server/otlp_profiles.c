@@ -1,6 +1,6 @@
-/* Samples as rows of profile_samples, and what they refer to as rows of profile_stacks, profile_frames and
- * profile_resources; see otlp_rows.h. Those have a row for each day of a request's samples, so that a day's partitions
- * are complete in themselves. */
+/* Writes samples as rows of profile_samples, and their stacks, frames and resources as rows of profile_stacks,
+ * profile_frames and profile_resources; see otlp_rows.h. The latter have a row for each day of a request's samples, so
+ * that a day's partitions are complete in themselves. */
 #include "server/otlp_attributes.h"
 #include "server/otlp_fields.h"
 #include "server/otlp_rows.h"

@@ -18,7 +18,7 @@ uint32_t profile_index(const struct profile_dictionary *d, enum otlp_table table
     return index < d->counts[table] ? (uint32_t)index : 0;
 }
 
-/* The row to which the number in a field of `message` refers. */
+/* Returns the index of a row: the number in field `f` of `message`. */
 static uint32_t index_in(const struct profile_dictionary *d, enum otlp_table table, struct cursor *message,
                          const struct protobuf_field *f)
 {
@@ -31,7 +31,7 @@ static struct cursor string_in(const struct profile_dictionary *d, struct cursor
     return d->strings[index_in(d, OTLP_STRING, message, f)];
 }
 
-/* The text of the attribute `key` among those to which the field `number` of `message` refers. */
+/* Returns the text of the attribute `key`. Field `number` of `message` has the indices of the attributes to search. */
 static struct cursor find_text(const struct profile_dictionary *d, struct cursor message, uint32_t number,
                                const char *key)
 {
@@ -175,7 +175,7 @@ static int read_location(struct profile_dictionary *d, struct cursor c, uint32_t
 
 /* ---- the whole ---- */
 
-/* In this order, so that a row is read after those to which it refers. */
+/* In this order, a row is read after the rows that it refers to. */
 static const struct {
     enum otlp_table table;
     int (*read)(struct profile_dictionary *d, struct cursor row, uint32_t index);

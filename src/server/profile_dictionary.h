@@ -1,5 +1,5 @@
-/* The dictionary of a request of profiles: rows to which samples refer by index. Untrusted: each row is decoded once,
- * whatever refers to it, so that the work is bounded by the size of the request. */
+/* The dictionary of a request of profiles: rows that samples refer to by index. Untrusted: each row is decoded once,
+ * however many samples or rows refer to it, so that the work is bounded by the size of the request. */
 #pragma once
 
 #include "base/buf.h"
@@ -12,7 +12,8 @@
 #define PROFILE_FRAMES_MAX 500000 /* of all locations */
 #define PROFILE_DEPTH_MAX  2048   /* frames of a stack */
 
-/* The days for which something has a row in the tables: a bit for each. Accepted times are less than 128 days apart. */
+/* The days for which a frame or stack has a row in the tables: a bit for each. Accepted times are less than 128 days
+ * apart. */
 struct profile_days {
     uint64_t bits[2];
 };
@@ -36,7 +37,7 @@ struct profile_frame_row {
     uint32_t function, mapping; /* indices */
     struct cursor type;         /* "native", "kernel" and so on */
     uint64_t line, address;
-    uint64_t hash; /* of what it refers to, too */
+    uint64_t hash; /* of the frame, its function and its mapping */
     struct profile_days days;
 };
 
@@ -68,8 +69,8 @@ struct profile_dictionary {
     struct profile_stack_row *stacks;
 };
 
-/* Decodes a message ProfilesDictionary, from which the result borrows. An index that does not exist is taken for 0. 0;
- * -EBADMSG; -EFBIG; -ENOMEM: `ret` is to be cleared all the same. */
+/* Decodes a message ProfilesDictionary. `ret` borrows from `message`, and the caller clears it also after an error. An
+ * index that does not exist counts as 0. Returns 0, -EBADMSG, -EFBIG or -ENOMEM. */
 int profile_dictionary_read(struct cursor message, struct profile_dictionary *ret);
 void profile_dictionary_clear(struct profile_dictionary *d);
 

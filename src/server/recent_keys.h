@@ -21,8 +21,8 @@ void recent_keys_free(struct recent_keys *k);
 DEFINE_FREEP(recent_keys)
 
 bool recent_keys_has(const struct recent_keys *k, const struct batch_key *key);
-/* Adds a key that is not in the set. `time_ns` must not be lower than that of the key added before; a full set forgets
- * its oldest key. */
+/* Adds a key that is not in the set. `time_ns` must not be lower than in the call before. A full set forgets its oldest
+ * key. */
 void recent_keys_add(struct recent_keys *k, const struct batch_key *key, uint64_t time_ns);
 /* Forgets the keys that were added with a time below `time_ns`. */
 void recent_keys_forget(struct recent_keys *k, uint64_t time_ns);

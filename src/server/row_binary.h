@@ -23,5 +23,5 @@ void row_put_name(struct buf *row, const char *name);
 /* Bytes as hexadecimal text, such as the id of a trace. */
 void row_put_hex(struct buf *row, struct cursor bytes);
 
-/* Length in bytes of the valid UTF-8 sequence at the beginning of `text`, 0 if there is none. */
+/* Length in bytes of the valid UTF-8 sequence at the beginning of `text`; 0: it begins with an invalid one. */
 size_t row_utf8_length(const uint8_t *text, size_t size);

@@ -30,7 +30,7 @@ struct spool {
     pthread_cond_t changed;
     struct group *filling;    /* takes batches; NULL: none yet */
     struct group *committing; /* one thread writes it, without the lock; NULL: none */
-    int fd;                   /* of `present`; -1: there is none. With `present`, of that thread */
+    int fd;                   /* of `present`; -1: no segment is open. Both belong to that thread */
     struct spool_segment present;
     uint64_t present_since_ns; /* monotonic */
     struct buf closed;         /* struct spool_segment, oldest first */
@@ -334,9 +334,9 @@ static void learn_key(struct spool *s, const struct batch_key *key, uint64_t num
         recent_keys_add(s->known, key, number);
 }
 
-/* A crash leaves a torn end, of which nothing was acknowledged. A whole batch behind a damaged place shows that the
- * disk lost what was acknowledged: its rows are counted, so that the loader finds that the segment lacks some, and
- * keeps it. */
+/* A crash leaves a torn last batch, which was not acknowledged. A whole batch behind a damaged place shows that the
+ * disk lost acknowledged batches: its rows are counted, so that the loader finds that the segment lacks rows, and keeps
+ * it. */
 static void recover_rest(struct spool *s, const struct buf *contents, struct spool_segment *segment)
 {
     struct cursor c = cursor_make(contents->data, contents->size);

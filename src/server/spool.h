@@ -68,7 +68,7 @@ void spool_tick(struct spool *s);
 /* Closes the present segment whatever its age. */
 void spool_flush(struct spool *s);
 
-/* The oldest closed segment. -EAGAIN: there is none. */
+/* Returns the oldest closed segment in `ret`. -EAGAIN: no segment is closed. */
 int spool_oldest(struct spool *s, struct spool_segment *ret);
 /* Appends the contents of a segment to `out`, to be read by spool_next_batch. 0 or -errno. */
 int spool_read(struct spool *s, const struct spool_segment *segment, struct buf *out);

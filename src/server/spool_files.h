@@ -26,7 +26,7 @@ int spool_batch_write(struct buf *out, const struct spool_batch *batch);
 /* Bytes of a batch in a segment. */
 size_t spool_batch_bytes(size_t data_size);
 
-/* Finds the next whole batch behind a place where the contents are damaged. False: there is none. */
+/* Finds the next whole batch behind a place where the contents are damaged. False: the rest has no whole batch. */
 bool spool_find_batch(struct cursor *contents, struct spool_batch *ret);
 
 /* Durably replaces a segment by the keys of its batches. */

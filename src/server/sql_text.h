@@ -14,5 +14,5 @@ struct sql_text {
 /* 0, or -EACCES with a sentence in `ret_why`: the text is not one statement that only reads. `ret_why` is constant. */
 int sql_text_check(const char *text, size_t size, struct sql_text *ret, const char **ret_why);
 
-/* Whether a name has only letters, digits and underscores, as those of formats have. */
+/* Whether a name has only letters, digits and underscores, as names of formats do. */
 bool sql_name_is_plain(const char *name);

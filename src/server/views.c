@@ -13,8 +13,8 @@
 
 #define SEGMENT_MS    "toUInt64OrZero(attributes['sonde.duration_ns']) / 1e6"
 
-/* A stack is the same in all of a day's samples. What is computed of stacks is computed before they are joined: there
- * are many more samples. */
+/* A stack is the same in all of a day's samples. Columns of stacks are computed before the join with samples, which are
+ * many more. */
 #define SAMPLES(value, condition)                                                                                      \
     "SELECT Timestamp AS time, day, HostName AS host, ServiceName AS service, " value                                  \
     ", stack, function, caller, ThreadName AS thread, ThreadId AS thread_id, "                                         \

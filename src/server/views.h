@@ -9,7 +9,7 @@
 
 enum view_state { VIEW_IS_CURRENT, VIEW_IS_MISSING, VIEW_IS_OLD, VIEW_IS_FOREIGN };
 
-/* In the order in which they can be created. */
+/* The number of views. A view uses only views with lower numbers, so they can be created in this order. */
 size_t views_count(void);
 const char *view_name(size_t view);
 

@@ -7,8 +7,8 @@
 
 #include "probes/interrupts.h"
 
-/* "NET_RX", as /proc/softirqs has it; "local timer". NULL: the number is that of an interrupt line, or unknown. A
- * static string. */
+/* Returns the name of a softirq as in /proc/softirqs ("NET_RX"), or of a vector ("local timer"), a static string. NULL:
+ * `number` is an interrupt line, or unknown. */
 const char *interrupt_static_name(uint32_t number);
 /* The first column of /proc/interrupts for a vector: "LOC". A static string. */
 const char *interrupt_vector_symbol(enum interrupt_vector vector);

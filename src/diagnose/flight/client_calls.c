@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 static const struct {
-    const char *name, *what; /* what it asks for */
+    const char *name, *what; /* the noun for a call of an unknown kind */
 } protocols[CLIENT_PROTOCOLS] = {
     [CLIENT_HTTP] = {"HTTP", "request"},
     [CLIENT_POSTGRESQL] = {"PostgreSQL", "statement"},

@@ -1,4 +1,4 @@
-/* Words for what a client asked a service for (probes/recorder/client_call.h). */
+/* Text for the calls of clients (probes/recorder/client_call.h). */
 #pragma once
 
 #define CLIENT_CALL_TEXT_BYTES 40

@@ -15,10 +15,11 @@ struct path_interrupt {
     uint64_t what; /* RECORDER_INTERRUPT's object */
 };
 
-/* Takes their time out of the finished segments on a CPU: the segments that it becomes have `interrupt`. -ENOMEM. */
+/* Cuts their time out of the finished segments on a CPU, as segments of their own with `is_interrupt` and `interrupt`.
+ * -ENOMEM. */
 int path_interrupts_take(const struct flight_index *index, struct path_segments *path);
 
-/* Those of [first, end) of the window, of one path. */
+/* The interrupts that ended during one path. */
 struct path_interrupt_list {
     const struct recorder_record *items[256]; /* further ones are left out */
     size_t count;
@@ -26,7 +27,7 @@ struct path_interrupt_list {
 void path_interrupts_list(const struct flight_index *index, const struct path_segments *path,
                           struct path_interrupt_list *ret);
 
-/* Adds those that interrupted thread `tid` in [from, to), for segment `s` of which that is a part. Without memory they
- * are left out. */
+/* Adds the interrupts of `list` that ran on the CPU of thread `tid` in [from_ns, to_ns), a part of segment `s`, to the
+ * evidence `e`. Without memory they are left out. */
 void path_interrupts_add(const struct path_interrupt_list *list, const struct path_segment *s, uint32_t tid,
                          uint64_t from_ns, uint64_t to_ns, struct path_evidence *e);

@@ -20,7 +20,7 @@ static uint64_t start_of(const struct recorder_record *r)
 }
 
 /* Returns the first record of reclaim at index `i` of the window or later, until `end_ns`, and sets `ret_next` to the
- * index after it; NULL: there is none. */
+ * index after it; NULL if no such record exists. */
 static const struct recorder_record *next_record(const struct flight_window *window, size_t i, uint64_t end_ns,
                                                  size_t *ret_next)
 {
@@ -40,7 +40,7 @@ static uint64_t end_of(const struct path_segments *path)
 
 /* ---- the thread's own time ---- */
 
-/* Waits for a lock or for another thread, and those for a CPU, stay what they are. */
+/* Reclaim replaces neither waits for a lock or for another thread nor waits for a CPU. */
 static bool is_taken(const struct path_segment *s, uint32_t tid)
 {
     return s->tid == tid && !s->is_interrupt &&

@@ -9,7 +9,7 @@ struct flight_index;
 struct path_evidence;
 struct path_names;
 
-/* Why a thread reclaimed or compacted memory, and in which cgroup. */
+/* Why a thread reclaimed or compacted memory, and the thread's cgroup. */
 struct path_reclaim_cause {
     uint32_t kind; /* enum reclaim_kind */
     uint64_t cgroup;
@@ -22,12 +22,12 @@ struct path_reclaim {
     struct path_reclaim_cause cause;
 };
 
-/* Takes its time out of the finished segments in which its thread ran or waited for no other thread: the segments that
- * it becomes have `is_reclaim`. After path_interrupts_take. -ENOMEM. */
+/* Cuts the time of reclaim out of the finished segments in which its thread ran or waited for no other thread, as
+ * segments of their own with `is_reclaim`. To be called after path_interrupts_take. -ENOMEM. */
 int path_reclaim_take(const struct flight_index *index, struct path_segments *path);
 
-/* Adds the rest as evidence of the segments of other kinds: those of a thread that holds a lock, or does other work.
- * Without memory it is left out. */
+/* Adds the reclaim in other segments (of a thread that holds a lock, or does other work) as their evidence. Without
+ * memory it is left out. */
 void path_reclaim_find(const struct flight_index *index, const struct path_segments *path, struct path_evidence *e);
 
 #define PATH_RECLAIM_BYTES 224

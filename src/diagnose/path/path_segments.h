@@ -27,8 +27,8 @@ struct path_segment {
     uint64_t socket;           /* cookie of the one that it waited for; 0: none, or unknown */
     uint64_t call;             /* cookie of the socket where the process that serves the request waited for the answer
                                   of another process, whose work this is; 0: none, or unknown */
-    int asks;                  /* what was asked on `call`, or else on `socket`: probes/recorder/client_call.h;
-                                  0: nothing, or not known */
+    int asks;                  /* the call on socket `call`, or else on `socket`: probes/recorder/client_call.h; 0: no
+                                  call, or not known */
     uint32_t retransmissions;  /* by TCP, on that socket meanwhile */
     uint64_t retransmitted_ns; /* of the segment, until the last one of them */
     bool is_interrupt;         /* REQUEST_PART_OTHER: the thread was on its CPU, which ran `interrupt` */
@@ -56,7 +56,7 @@ void path_segments_add(struct path_segments *s, const struct path_segment *segme
 /* Orders the segments by time. They cover [begin_ns, end_ns) exactly; the time without a segment is unattributed, for
  * `reason`. -ENOMEM. */
 int path_segments_finish(struct path_segments *s, const char *reason);
-/* Returns the first of the finished segments that ends after `t_ns`; their number if there is none. */
+/* Returns the index of the first finished segment that ends after `t_ns`; their number if all end earlier. */
 size_t path_segments_since(const struct path_segments *s, uint64_t t_ns);
 /* Splits finished segment `i` in two at `at`, a time within it: the second one is `i` + 1. -ENOMEM: nothing changed. */
 int path_segments_split(struct path_segments *s, size_t i, uint64_t at_ns);

@@ -7,11 +7,12 @@
  * receive or send, or the connect before. 0: not known. */
 uint64_t path_socket_of_wait(const struct flight_list *thread, const struct recorder_record *left, uint64_t end_ns);
 
-/* What was last asked on this socket in [from, to) (probes/recorder/client_call.h), in any number of sends since the
- * last receive. 0: not known, or different calls are under way, as on a connection that several requests share. */
+/* Returns the last call on socket `cookie` in [from_ns, to_ns) (probes/recorder/client_call.h), in any number of sends
+ * since the last receive. 0: not known, or different calls are in progress, as on a connection that several requests
+ * share. */
 int path_socket_call(const struct flight_index *index, uint64_t cookie, uint64_t from_ns, uint64_t to_ns);
 
-/* How many segments TCP sent again on this socket in [from, to); `ret_last_ns`: when it sent the last one, untouched if
- * there is none. */
+/* Returns how many segments TCP sent again on socket `cookie` in [from_ns, to_ns). If it sent any, sets `ret_last_ns`
+ * to the time of the last. */
 uint32_t path_socket_retransmissions(const struct flight_index *index, uint64_t cookie, uint64_t from_ns,
                                      uint64_t to_ns, uint64_t *ret_last_ns);

@@ -60,8 +60,8 @@ struct path_names {
     void (*descriptor)(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
     /* The address of the other end of a socket, by its cookie ("10.0.0.3:5432"); "": not known. NULL: never known. */
     void (*peer)(void *context, uint64_t cookie, char out[PATH_PEER_BYTES]);
-    /* What was asked over HTTP/2 on a socket, by its cookie, in [from, to): "gRPC /package.Service/Method"; "": not
-     * known. NULL: never known. */
+    /* The call over HTTP/2 on the socket `cookie` in [from_ns, to_ns): "gRPC /package.Service/Method"; "": not known.
+     * NULL: never known. */
     void (*asked)(void *context, uint64_t cookie, uint64_t from_ns, uint64_t to_ns, char out[PATH_ASKED_BYTES]);
 };
 

@@ -15,7 +15,7 @@ static void found_add(struct found_tasks *found, uint64_t task)
     found->task = task;
 }
 
-/* The number of the first receive on the socket from event `from` on; the list's length: there is none. */
+/* Returns the index of the first receive on the socket from event `from` on; the list's length if there are no more. */
 static size_t first_receive(const struct flight_list *socket, size_t from)
 {
     while (from < socket->count && socket->events[from].role != FLIGHT_RECEIVES)

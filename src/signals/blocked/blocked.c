@@ -60,8 +60,8 @@ static bool check_task(const struct record_header *header)
            memchr(r->task.comm, 0, sizeof(r->task.comm)) && memchr(r->task.holder_comm, 0, sizeof(r->task.holder_comm));
 }
 
-/* "request_wait_answer < fuse_simple_request < ...". The kernel leaves out the functions by which tasks wait and take
- * locks (schedule, down_write). */
+/* "request_wait_answer < fuse_simple_request < ...". The kernel leaves out its functions that make a task wait and that
+ * take locks (schedule, down_write). */
 static void write_stack(const struct blocked_signal *s, const struct blocked_task *task, char out[BLOCKED_STACK_BYTES])
 {
     size_t used = 0;

@@ -25,6 +25,6 @@ struct blocked_groups {
 
 void blocked_groups_add(struct blocked_groups *g, const char *stack, const char *name, uint32_t tid, uint64_t ns);
 
-/* Writes the groups, that of the oldest task first: "3 in a < b, the oldest for 31.0 s (cat, thread 12); 1 in c, ...".
- */
+/* Writes the groups, the one with the oldest task first: "3 in a < b, the oldest for 31.0 s (cat, thread 12); 1 in c,
+ * ...". */
 void blocked_groups_text(struct blocked_groups *g, char *out, size_t size);

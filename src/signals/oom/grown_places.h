@@ -28,7 +28,7 @@ struct grown_places {
 void grown_places_add(struct grown_places *g, uint64_t time_ns, uint32_t pid, uint64_t faults,
                       const struct code_place *place);
 
-/* Sets `ret` to the function of own code in which process `pid` had most page faults since `since_ns`, with its most
- * frequent line; without own code in any stack, to the innermost functions. Returns its share of all page faults of the
- * process in percent, at least 1; 0 if there are no samples. */
+/* Sets `ret` to the function of the program's own code that had most page faults of process `pid` since `since_ns`,
+ * with its most frequent line; if no stack has own code, to the innermost functions. Returns its share of all page
+ * faults of the process in percent, at least 1; 0 if there are no samples. */
 unsigned grown_places_most(const struct grown_places *g, uint32_t pid, uint64_t since_ns, struct code_place *ret);

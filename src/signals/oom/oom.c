@@ -101,7 +101,7 @@ static const char *format_pages(uint64_t pages, char out[SIZE_BYTES])
     return units_format_size(pages * (uint64_t)sysconf(_SC_PAGESIZE), out, SIZE_BYTES);
 }
 
-/* The function without what it ran, which is the memset or the allocation of its language. */
+/* Names the function without its callee, which is memset or the allocator of its language. */
 static void write_function(const struct oom_signal *s, const struct oom_kill *r, struct kill_text *t)
 {
     struct code_place place;

@@ -16,8 +16,8 @@ struct first_tokens {
     } streams[FIRST_TOKENS_MAX];
 };
 
-/* Keeps the components of the request's first token. If those of an earlier record of the same request explain more of
- * the same time, the request gets these. */
+/* Keeps the components of the request's first token. If an earlier record of the same request had components that
+ * explain more of the same time, `r` gets those components. */
 static inline void first_tokens_keep(struct first_tokens *f, struct request *r)
 {
     const size_t place = (size_t)(r->id * 0x9e3779b97f4a7c15ull >> 56) % FIRST_TOKENS_MAX;

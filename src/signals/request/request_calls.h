@@ -16,6 +16,6 @@ int request_calls_new(const struct signal_services *services, void *source, cons
 void request_calls_free(struct request_calls *c);
 DEFINE_FREEP(request_calls)
 
-/* Once a second, whenever it is called: emits the calls since the last time. Those of a process whose port is not known
- * yet wait until it is. Counts that stay the same for a minute give up their place. */
+/* Emits the calls since the last time, once a second, however often it is called. Keeps the calls of a process until
+ * its port is known. Counts that do not change for a minute are removed from the table. */
 void request_calls_sweep(struct request_calls *c, uint64_t now_ns);

@@ -11,7 +11,7 @@ extern const struct source source_blocked;
 /* Filled from the settings (signals/blocked/blocked.c). */
 struct blocked_options {
     bool enabled;
-    uint64_t threshold_ns; /* what is blocked for longer is an event */
+    uint64_t threshold_ns; /* a task that is blocked for longer is an event */
 };
 
 #define BLOCKED_INTERVAL_NS 5000000000ull /* between two walks, at least */

@@ -1,5 +1,5 @@
-/* The blocked tasks of a walk, compared with those of the walk before: a task that has not left its CPU in between has
- * been blocked all the time. Pure. */
+/* Compares the blocked tasks of a walk with the previous walk: a task that has not left its CPU in between has been
+ * blocked all the time. Pure. */
 #pragma once
 
 #include <linux/types.h>

@@ -41,7 +41,8 @@ enum drops_class drops_class_of(const char *name)
     static const char *const policy[] = {
         "BPF_CGROUP_EGRESS", "IP_RPFILTER", "NETFILTER_DROP", "SECURITY_HOOK", "TC_EGRESS",
         "TC_INGRESS",        "XDP",         "XFRM_POLICY"};
-    /* Duplicates, packets for closed sockets or for others, what ends with its socket, and what has no reason. */
+    /* Duplicates, packets for closed sockets or other hosts, packets left in a closed socket, and packets without a
+     * reason. */
     static const char *const expected[] = {"IPV6DISABLED",
                                            "IPV6_NDISC_NS_OTHERHOST",
                                            "IP_NOPROTO",

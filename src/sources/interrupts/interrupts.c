@@ -47,7 +47,8 @@ static struct bpf_link *attach_raw(const struct bpf_program *program, const char
     return bpf_program__attach_raw_tracepoint(program, tracepoint);
 }
 
-/* Vectors that have no interrupt line: those of x86-64. Other machines have interrupt lines for the same purposes. */
+/* Attaches the programs of the vectors that have no interrupt line. Only x86-64 has such vectors; other machines have
+ * interrupt lines for the same purposes. */
 static void attach_vectors(struct interrupts_source *s)
 {
     static const char *const names[INTERRUPT_TRACEPOINTS] = {"local_timer", "reschedule", "call_function",
@@ -137,7 +138,7 @@ static const struct source_level levels[] = {
     {0},
 };
 
-/* What is running when programs are detached never ends for them. */
+/* The programs never see the end of a handler that runs while they are detached. */
 static void forget_starts(const struct interrupts_source *s)
 {
     const int fd = bpf_map__fd(s->bpf->maps.cpus);

@@ -11,5 +11,5 @@ extern const struct source source_interrupts;
 /* Filled from the settings (signals/interrupts/interrupts.c). */
 struct interrupts_options {
     bool enabled;
-    uint64_t threshold_ns; /* what runs for longer has a record */
+    uint64_t threshold_ns; /* an interrupt or softirq that runs for longer has a record */
 };

@@ -21,7 +21,7 @@ static int compare_pids(const void *a, const void *b)
     return one->pid < other->pid ? -1 : one->pid > other->pid;
 }
 
-/* What is left of growth `before` after the time between the two walks. */
+/* Returns how much of growth `before` still counts after the time between the two walks. */
 static int64_t growth_left(const struct oom_growth *g, uint32_t before)
 {
     const int64_t passed_ns = (int64_t)(g->now_ns - g->before_ns), growth = before;

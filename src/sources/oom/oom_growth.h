@@ -13,7 +13,7 @@
 #define OOM_LEAST_GROWTH  256  /* pages in a minute: slower processes do not grow */
 #define OOM_FASTEST_MAX   8
 
-/* Memory by which a process grows: anonymous, shared and swapped. */
+/* The memory that counts for the growth of a process: anonymous, shared and swapped. */
 static inline uint64_t oom_grown_pages(const struct oom_memory *m)
 {
     return m->anonymous + m->shared + m->swapped;

@@ -131,8 +131,8 @@ static uint64_t read_faults(uint32_t pid)
                : 0;
 }
 
-/* Opens the events before those of another period are closed, so that the kernel does not switch its counting off and
- * on again. */
+/* Opens the new events before it closes the events of another period, so that the kernel does not switch its counting
+ * off and on again. */
 static void sample_faults(struct oom_source *s, struct oom_watched *w, uint32_t pid, uint64_t period)
 {
     const struct perf_event_attr attr = {

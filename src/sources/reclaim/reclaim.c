@@ -37,8 +37,8 @@ static void reclaim_freep(struct reclaim_source **s)
     reclaim_free(*s);
 }
 
-/* Reclaim on a node of NUMA runs the programs of direct reclaim: it also is for want of memory. Each end is attached
- * before its begin. Returns the error of the first that cannot be attached. */
+/* Reclaim on a NUMA node counts as direct reclaim, and runs the same programs: its cause is a shortage of memory, too.
+ * Each end is attached before its begin. Returns the error of the first that cannot be attached. */
 static int attach_all(struct reclaim_source *s, struct attach_entry *entry)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* The metrics of source "reclaim": its own counters by cgroup, and those of the kernel for the same cgroups. */
+/* The metrics of source "reclaim": its own counters by cgroup, and the kernel's counters for the same cgroups. */
 #include "sources/attach/map_walk.h"
 #include "sources/reclaim/reclaim_private.h"
 #include "sources/run_timers.h"

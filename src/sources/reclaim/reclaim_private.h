@@ -20,7 +20,7 @@ struct reclaim_source {
     const struct shared_tables *tables;
     struct record_ring ring;
     struct cgroup_names names;
-    int memory_fd; /* cgroup_memory_open; negative: there is none */
+    int memory_fd; /* from cgroup_memory_open; negative: no memory controller */
 };
 
 void reclaim_put_metrics(struct reclaim_source *s, struct metric_set *set);

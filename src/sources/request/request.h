@@ -58,8 +58,8 @@ void request_source_forget_service_call(void *request_source, const struct servi
 /* The process that serves an address of this node. False: not known. */
 bool request_source_service_process(void *request_source, const struct service_address *address,
                                     struct service_process *ret);
-/* What was asked over HTTP/2 on the socket with this cookie in [from, to): "gRPC /package.Service/Method"; "": nothing
- * that is known, or different calls. */
+/* Writes the call over HTTP/2 on the socket `cookie` in [from_ns, to_ns): "gRPC /package.Service/Method"; "" if no call
+ * is known, or several different ones. */
 void request_source_http2_asked(void *request_source, uint64_t cookie, uint64_t from_ns, uint64_t to_ns,
                                 char out[HTTP2_CALL_BYTES]);
 /* As http2_calls_take. */

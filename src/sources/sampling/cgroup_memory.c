@@ -23,7 +23,7 @@ int cgroup_memory_open(void)
     return cgroup_search_open_controller("memory");
 }
 
-/* A path of /proc/PID/cgroup is relative to the root, and that of the root is "/". False: there is no such file. */
+/* `path` is as in /proc/PID/cgroup: relative to the root, which is "/". False: the cgroup has no such file. */
 static bool read_file(int root_fd, const char *path, const char *name, struct buf *ret)
 {
     char whole[PATH_MAX];

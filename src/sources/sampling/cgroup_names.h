@@ -13,7 +13,7 @@ struct cgroup_name {
     char *path;
 };
 
-/* Zeroed but for `is_v2`: nothing is read yet. */
+/* Initially all zeros except `is_v2`: no names are read yet. */
 struct cgroup_names {
     bool is_v2;               /* in the hierarchy of cgroup v2, as of sockets; else in the one that identifies jobs */
     struct cgroup_name *list; /* sorted by ID */

@@ -54,7 +54,7 @@ bool shared_tables_contexts(const struct shared_tables *t, struct context_tables
 /* Whether the flight recorder's programs can record tasks (RECORDER_TASK). */
 bool shared_tables_has_tasks(const struct shared_tables *t);
 /* The program of the CPU source that also takes samples of page faults (probes/cpu.bpf.c), for events that other
- * sources open: a borrowed descriptor; negative: there is none. */
+ * sources open: a borrowed descriptor; negative: no program was set. */
 void shared_tables_set_sampler(struct shared_tables *t, int program_fd);
 int shared_tables_sampler_fd(const struct shared_tables *t);
 /* Borrowed descriptor of the map of monitored processes and their descendants; negative: all processes are. */

@@ -1,5 +1,5 @@
-/* Calls that servers made of other services over HTTP/2: the latest ones, for what was asked on a socket at some time,
- * and counts of all. Not thread-safe. */
+/* Calls that servers made to other services over HTTP/2. Keeps the latest ones, to find the call on a socket at a given
+ * time, and counts all. Not thread-safe. */
 #pragma once
 
 #include "model/service_call.h"
@@ -37,8 +37,8 @@ void http2_calls_clear(struct http2_calls *c);
  * counts it. */
 void http2_calls_add(struct http2_calls *c, uint64_t process, const struct request_record *r);
 
-/* Writes what was under way on the socket in [from, to): "gRPC /package.Service/Method", or of another stream "HTTP
- * GET"; "": nothing that is known, or different calls. */
+/* Writes the call that was in progress on the socket in [from_ns, to_ns): "gRPC /package.Service/Method", or "HTTP GET"
+ * for another stream; "" if no call is known, or several different ones. */
 void http2_calls_find(const struct http2_calls *c, uint64_t socket, uint64_t from_ns, uint64_t to_ns,
                       char out[HTTP2_CALL_BYTES]);
 

@@ -72,7 +72,7 @@ int http2_requests_new(http2_ended *ended, void *context, struct http2_requests 
     return 0;
 }
 
-/* The direction in which requests go. */
+/* The direction of requests on the connection. */
 static enum http2_direction request_direction(const struct connection *c)
 {
     return c->common.flags & REQUEST_CLIENT ? HTTP2_SENT : HTTP2_RECEIVED;
@@ -183,7 +183,7 @@ static void close_connection(struct http2_requests *q, struct connection *c, uin
     q->connection_count--;
 }
 
-/* Its end has not been seen: neither were those of its streams. */
+/* Forgets a connection whose end was missed. The ends of its streams were missed, too: they are counted as lost. */
 static void lose_connection(struct http2_requests *q, struct connection *c)
 {
     emit_held(q, c);

@@ -41,8 +41,8 @@ DEFINE_FREEP(http2_requests)
 /* Takes a record of `http2_ring`, of `size` bytes. */
 void http2_requests_take(struct http2_requests *q, const void *record, size_t size);
 
-/* A connection over TLS may end before a thread has returned from writing to it, by which its last frames are known:
- * these are waited for. */
+/* The last frames on a connection over TLS are known when the thread that writes them returns from the write. The
+ * connection may end before that, so its streams end this much later. */
 #define HTTP2_CLOSING_NS 100000000
 
 /* To be called after each turn. Ends the streams of connections that have ended over TLS, HTTP2_CLOSING_NS after that.

@@ -46,7 +46,7 @@ struct http2_stream {
     bool has_reply;   /* the head of the reply was sent */
     bool is_reset;
     bool has_arrival; /* start_ns: it was at the socket; else it was read */
-    bool is_unsent;   /* of one that has ended: what was written is still to be sent */
+    bool is_unsent;   /* of a stream that has ended: its last bytes were written, but not sent yet */
     bool lacks_path;  /* its path is not known, or only that it is KServe's */
     bool is_shared;   /* others were in progress on its connection when it began */
     uint8_t line_bytes, model_bytes;

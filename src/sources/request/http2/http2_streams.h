@@ -12,7 +12,7 @@ struct http2_streams {
     uint32_t count, unused_count, max; /* `max`: at a time; set by the caller */
 };
 
-/* Returns the stream `id` of the connection; NULL: there is none, or it is hidden. */
+/* Returns the stream `id` of the connection; NULL if the stream does not exist, or is hidden. */
 struct http2_stream *http2_streams_find(const struct http2_streams *t, uint64_t connection, uint32_t id);
 /* Returns a new stream, first on `list`; NULL: there are `max`, or no memory. */
 struct http2_stream *http2_streams_make(struct http2_streams *t, uint64_t connection, uint32_t id,
@@ -21,7 +21,7 @@ struct http2_stream *http2_streams_make(struct http2_streams *t, uint64_t connec
 void http2_streams_hide(struct http2_streams *t, struct http2_stream *s);
 /* Frees a hidden stream that is on no list: its memory is used again. */
 void http2_streams_free(struct http2_streams *t, struct http2_stream *s);
-/* Frees what is kept of freed streams. */
+/* Releases the memory of freed streams that was kept for new ones. */
 void http2_streams_clear(struct http2_streams *t);
 
 /* Puts a stream that is on no list first on `list`. */
