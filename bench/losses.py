@@ -30,7 +30,7 @@ def beside(observer, program):
 
 
 def runs_of(pid):
-    """{tracepoint: (runs, run time in ns)} of the BPF programs that a process holds; "": those of which no link has a name."""
+    """{tracepoint: (runs, run time in ns)} of the BPF programs that a process holds; "": programs without a link that has a name."""
     programs, names = {}, {}
     for entry in os.scandir(f"/proc/{pid}/fdinfo"):
         try:

@@ -16,7 +16,7 @@ LIMIT, FILE_BYTES, READS, ATTACH_S = 16 << 20, 64 << 20, 100, 3
 
 @contextlib.contextmanager
 def limited_cgroup():
-    """Yields the file to which a process writes its number to enter."""
+    """Yields the file where a process writes its PID to enter."""
     v1 = Path("/sys/fs/cgroup/memory")
     folder = (v1 if v1.is_dir() else Path("/sys/fs/cgroup")) / f"sonde-bench-{os.getpid()}"
     folder.mkdir()

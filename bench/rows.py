@@ -442,7 +442,7 @@ class Bench:
                          ratio=found[way][at][0] / (found["empty pair"][at][0] or 1e-3), **({"target": "<= 5 % lost", "met": found[way][at][0] >= -5} if at == 0 else {}))
 
     def drops(self):
-        """The signal `drops`: what it adds to a packet that the kernel drops, and the run time of its programs, compared with bpftrace's counts by reason
+        """The signal `drops`: its overhead for a packet that the kernel drops, and the run time of its programs, compared with bpftrace's counts by reason
         and by port."""
         load, kinds = measure.compile_program("losses.c", self.folder), {"kfree_skb": losses.PACKETS, "tcp_retransmit_skb": losses.RETRANSMISSIONS}
 

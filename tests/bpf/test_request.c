@@ -67,8 +67,8 @@ static void expect_lock(int server)
         fail_msg("the holder of the lock is not named; cause: %s", r->cause);
 }
 
-/* The path leads into the service only if its thread was seen to wake the one that waited; else the wait names what was
- * asked. */
+/* The path leads into the service only if the recorder has the wake-up of the waiting thread by the service's thread;
+ * else the wait names the call. */
 static void expect_downstream(int server, const char *target)
 {
     send_request(server, "GET", target);

@@ -1,4 +1,4 @@
-"""Memory that is short: a limit of a cgroup, and a swap device in memory, to which the kernel reclaims it."""
+"""A shortage of memory: the limit of a cgroup, and a swap device in memory that the kernel reclaims pages to."""
 import contextlib
 import os
 import subprocess
@@ -41,7 +41,7 @@ class ShortMemory:
 
     @contextlib.contextmanager
     def limit(self, cgroup):
-        """Meanwhile, the cgroup has a limit below what it uses."""
+        """Meanwhile, the cgroup has a limit below its usage."""
         folder, unified = cgroup.folders["memory"]
         limit, anonymous = folder / ("memory.max" if unified else "memory.limit_in_bytes"), "anon" if unified else "total_rss"
         used = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())

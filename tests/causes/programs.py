@@ -162,7 +162,7 @@ class Server:
 
 
 def start_service(address, port, *before):
-    """The process of the slow service. `before`: what runs its command."""
+    """The process of the slow service. `before`: a command that runs it, such as unshare."""
     return subprocess.Popen([*before, catalogue.PYTHON, SERVERS / "slow_service.py", address, str(port)], stdin=subprocess.DEVNULL)
 
 

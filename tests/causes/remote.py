@@ -11,7 +11,7 @@ import programs
 HERE, ADDRESS = "198.18.7.1", "198.18.7.2"  # RFC 2544: networks for benchmarks
 # Drops every second packet with data: a request, but not the same request sent again. A handshake has no data and at most 60 bytes.
 LOSS = "table ip lost {{ chain input {{ type filter hook input priority 0; tcp dport {port} ip length > 60 numgen inc mod 2 0 drop; }}\n}}\n"
-# A burst of packets, each of which passes all rules, takes several ms. It has less packets than the 64 after which the kernel continues in a thread.
+# A burst takes several ms, because each packet passes all rules. It has fewer than 64 packets: beyond that, the kernel continues in a thread.
 RULES = "table ip slow {{ chain input {{ type filter hook input priority 0; {rules} }}\n}}\n"
 RULES_COUNT, DISCARD_PORT = 8000, 9
 BURST, PAUSE_S = 40, 0.004

@@ -83,7 +83,7 @@ def with_retransmissions(segments):
 
 
 def with_reclaim(segments):
-    """The segments; those in which the thread reclaimed memory are of the kind `reclaim`."""
+    """The segments. A segment where the thread reclaimed memory has the kind `reclaim`."""
     return [{**segment, "kind": "reclaim"} if segment["kind"] == "other" and "in direct reclaim of " in segment.get("detail", "") else segment for segment in segments]
 
 

@@ -10,7 +10,7 @@ NAME = "drops.listen_overflow"
 
 @contextlib.contextmanager
 def full_accept_queue():
-    """The port of a listening socket that nobody accepts from."""
+    """The port of a listening socket whose program accepts no connections."""
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server, contextlib.ExitStack() as clients:
         for _ in range(6):
             client = clients.enter_context(socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK))

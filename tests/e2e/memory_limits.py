@@ -27,7 +27,7 @@ class LimitedCgroup:
         return ("sh", "-c", f'{enter} && exec "$@"', "sh", *map(str, words))
 
     def reclaim(self, file):
-        """A process in the cgroup reads more than the limit, so that it reclaims what it has read before."""
+        """A process in the cgroup reads more than the limit, so that it reclaims the pages that it has read before."""
         subprocess.run(self.command("cat", file), check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 

@@ -1,4 +1,4 @@
-"""A task that stays in uninterruptible sleep is an event with what it waits for, and the load average is explained by such tasks."""
+"""A task that stays in uninterruptible sleep is an event with its kernel stack, and the load average is explained by such tasks."""
 import json
 import os
 import signal

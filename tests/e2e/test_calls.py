@@ -86,7 +86,7 @@ server.serve_forever()
 
 @contextlib.contextmanager
 def server_that_calls(called=Redis, program=APP):
-    """A server of HTTP that calls another one: by default a Redis, which it asks for what its path says: GET, DEL. Yields the ports of both."""
+    """A server of HTTP that calls another one: by default a Redis, with the command that the request's path names: GET, DEL. Yields the ports of both."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), called) as service:
         threading.Thread(target=service.serve_forever, daemon=True).start()
         port = service.server_address[1]

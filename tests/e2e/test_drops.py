@@ -1,4 +1,4 @@
-"""A listening socket that refuses connections is an event with its port and process. A wait in which packets were lost says so."""
+"""A listening socket that refuses connections is an event with its port and process. A wait names the retransmissions during it."""
 import ctypes
 import json
 import os

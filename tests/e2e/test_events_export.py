@@ -51,7 +51,7 @@ def of_port(found, port):
 
 @pytest.mark.sanitized
 def test_an_event_is_a_log_record(exporting, receiver):
-    """What the page has of an event. The agent ends as soon as the page has it: what is queued is sent."""
+    """The record has the values that the page shows. The agent stops as soon as the page has the event: it sends queued events first."""
     to = receiver(accept)
     started = exporting(to.url.replace("traces", "logs"), *sets(resource_attributes="team=t"))
     with full_accept_queue() as port:

@@ -1,4 +1,4 @@
-"""`sonde events`: the events of a node in one list, with what to do about each kind."""
+"""`sonde events`: the events of a node in one list, with advice for each kind."""
 import json
 import subprocess
 

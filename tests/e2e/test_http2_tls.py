@@ -129,7 +129,7 @@ def test_go(agent, run, certificate):  # noqa: F811
 
 
 def test_connection_that_is_older_than_the_agent(agent, nginx):
-    """Once its text is known to be no HTTP/1, two frames show what it is."""
+    """The agent recognizes HTTP/2 in the middle of a connection by two frames, after it found that the text is no HTTP/1."""
     client = connect(nginx.port)
     ask([client], 1)
     watching = watch(agent)

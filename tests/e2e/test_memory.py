@@ -1,4 +1,4 @@
-"""`sonde memory`: who holds the page cache and the memory of the node, compared with what the kernel says of each."""
+"""`sonde memory`: the holders of the page cache and the memory of the node, compared with the kernel's numbers."""
 import json
 import os
 import re
@@ -28,7 +28,7 @@ while True:
     signal.pause()
 """
 
-# Runs a program for which cachestat(2), system call 451, does not exist: a seccomp filter.
+# Runs a program with a seccomp filter, so that cachestat(2), system call 451, does not exist for it.
 WITHOUT_CACHESTAT = """
 import ctypes, os, struct, sys
 filters = b"".join(struct.pack("HBBI", *words) for words in ((0x20, 0, 0, 0), (0x15, 0, 1, 451), (6, 0, 0, 0x50000 | 38), (6, 0, 0, 0x7FFF0000)))

@@ -1,4 +1,4 @@
-"""The time that threads wait for Python's GIL, compared with what the threads themselves measure. Where the GIL is depends on the interpreter's version."""
+"""The time that threads wait for Python's GIL, compared with the threads' own measurements. Where the GIL is depends on the interpreter's version."""
 import os
 import subprocess
 import time

@@ -7,7 +7,7 @@ from harness.processes import wait_for
 from memory_limits import cgroup, large_file, limited  # noqa: F401 (fixtures)
 from real_servers import get, parts_of, why
 
-# Reads the file, and then has the kernel reclaim what it has read: all of that write is direct reclaim.
+# Reads the file, and then has the kernel reclaim the pages that it has read: all of that write is direct reclaim.
 SERVER = """
 import http.server, pathlib, sys
 file, reclaim, amount = sys.argv[1:4]

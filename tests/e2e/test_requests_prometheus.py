@@ -49,7 +49,7 @@ def promtool(*arguments):
 
 
 def judge_rules(tmp_path, rules, series):
-    """The rules are valid, and say of the given series what is expected."""
+    """The rules are valid, and have the expected results for the given series."""
     promtool("check", "rules", rules)
     (tmp_path / "test.yml").write_text(series.format(rules=rules))
     promtool("test", "rules", tmp_path / "test.yml")

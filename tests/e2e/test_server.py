@@ -365,7 +365,7 @@ def test_what_an_agent_sends(server, agent, run):
                                                             metrics_endpoint=f"http://127.0.0.1:{one.otlp_port}/v1/metrics", metrics_interval=1))
     assert get(served.port, "/sleep?0.2").status == 200 and get(served.port, "/status?503").status == 503
     wait_for(lambda: started.metric("http_server_request_duration_seconds_count", service_name="served") == 2, 30, "two requests")
-    assert started.stop() == 0  # it sends what it has. And it observes this server too: queries of this test would be among its requests
+    assert started.stop() == 0  # it sends its queues. And it observes this server too: queries of this test would be among its requests
     one.await_value("SELECT SpanName, StatusCode, Duration > 2e8, toUInt64(SpanAttributes['sonde.component.sleep_ns']) > 2e8 FROM otel_traces WHERE ServiceName = 'served'"
                     " AND SpanName = 'GET /sleep'", "GET /sleep\tUnset\t1\t1", 60)
     one.await_value("SELECT StatusCode FROM otel_traces WHERE ServiceName = 'served' AND SpanName = 'GET /status'", "Error", 60)

@@ -74,7 +74,7 @@ def test_go(sonde, run, agent, tmp_path, certificate, check, is_tls):  # noqa: F
 
 @pytest.mark.peer
 def test_nginx_in_front(sonde, run, agent, tmp_path, certificate):  # noqa: F811
-    """nginx, with TLS on its socket, passes on what a server streams without TLS: both are streams."""
+    """nginx, with TLS on its socket, forwards the stream of a server without TLS: both are streams."""
     behind, _ = start_model_server(run, tmp_path)
     tmp_path.chmod(0o755)
     port = free_port()

@@ -1,4 +1,4 @@
-/* Arbitrary text as requests in JSON: what is accepted is a message that can be decoded. */
+/* Arbitrary text as requests in JSON: each accepted text is a message that can be decoded. */
 #include "server/otlp_json.h"
 
 #include "server/otlp_rows.h"

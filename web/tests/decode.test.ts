@@ -97,7 +97,7 @@ test('the ticks of a time axis are round and few', () => {
     }
 });
 
-test('the stack of a segment is that of a component of its kind, on the request\'s own thread only', () => {
+test('the stack of a segment comes from a component of its kind, on the request\'s own thread only', () => {
     const [r] = decodeRequests([{
         duration_ns: 9, pid: 1, tid: 2,
         parts: [{ kind: 'lock', ns: 3, detail: 'a', stack: ['a'] }, { kind: 'lock', ns: 4, detail: 'b', stack: ['b'] }, { kind: 'cpu', ns: 2 }],

@@ -17,7 +17,7 @@ test('other input has no events', () => {
     assert.deepEqual(decodeEvents([null]).map((e) => [e.start, e.end, e.name, e.pid]), [[0, 0, '', 0]]);
 });
 
-test('a request has the events that overlap it, those of its process first', () => {
+test('a request has the events that overlap it, events of its own process first', () => {
     const events = decodeEvents([event(3000, 0), event(2500, 100), event(2100, 5000, 7), event(1999, 500), event(2000, 500)]);
     const request = { start: 2000, duration: 500e6, pid: 7 };
     assert.deepEqual(eventsDuring(events, request).map((e) => e.end), [2100, 2500, 2000]);

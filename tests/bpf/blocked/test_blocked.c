@@ -1,5 +1,5 @@
-/* Tasks in state D are recorded from the second walk on, with what they wait for. A parent of a vforked child is in
- * state D until the child executes a program or exits. */
+/* Tasks in state D are recorded from the second walk on, with their stacks in the kernel. A parent of a vforked child
+ * is in state D until the child executes a program or exits. */
 #include "../watch.h"
 
 #include "sources/blocked/blocked.h"

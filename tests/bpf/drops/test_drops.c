@@ -52,9 +52,9 @@ static int end(void **state)
     return 0;
 }
 
-/* ---- what was counted ---- */
+/* ---- counters ---- */
 
-/* The sum of the points of a family that have all of these labels. */
+/* The sum of the points of a family that have all `count` labels. */
 static double counted(const char *family, const char *const (*labels)[2], size_t count)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
@@ -211,7 +211,7 @@ static void reset_connections(void)
     (void)send_datagrams(100, false);
 }
 
-/* Makes a cgroup of version 2, in which the kernel files sockets. */
+/* Makes a cgroup of version 2: the kernel assigns sockets to it. */
 static bool make_cgroup_v2(const char *name, char *path, size_t size)
 {
     static const char *const roots[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};

@@ -31,7 +31,7 @@
 
 static const struct interrupts_options options = {.enabled = true, .threshold_ns = 1000000};
 
-/* ---- what was counted ---- */
+/* ---- counters ---- */
 
 struct counted {
     double count, seconds, long_ones; /* long_ones: of a softirq, of more than a millisecond */
@@ -69,7 +69,7 @@ static struct counted counted(const struct watch *w, const char *label, const ch
     return sum;
 }
 
-/* The sum over CPUs in the line of /proc/softirqs or /proc/interrupts that begins with `name`; -1: there is none. */
+/* The sum over CPUs in the line of /proc/softirqs or /proc/interrupts that begins with `name`; -1: no line does. */
 static double kernel_count(const char *path, const char *name)
 {
     _cleanup_buf_ struct buf text = {0};

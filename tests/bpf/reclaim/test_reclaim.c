@@ -110,7 +110,7 @@ static void read_whole_device(void)
 
 /* ---- metrics ---- */
 
-/* The value of the point with these labels; -1: there is none. */
+/* The value of the point with these labels; -1: no point has them. */
 static double value_of(const struct watch *w, const char *name, const char *cgroup, const char *kind)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
@@ -348,7 +348,7 @@ static void test_reclaim_of_a_node_is_that_of_the_kernel(void **state)
     watch_end(&w);
 }
 
-/* The text names the lowest limit, also that of a cgroup around it. */
+/* The text names the lowest limit, also if a parent of the cgroup has it. */
 static void test_a_cgroup_is_named_with_its_limit(void **state)
 {
     char limit[CGROUP_MEMORY_LIMIT_BYTES], below[320], path[128];

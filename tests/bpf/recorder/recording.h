@@ -36,7 +36,7 @@ bool recording_begin_by(struct recording *r, uint32_t records, int method);
 void recording_begin_or_skip(struct recording *r, uint32_t records);
 void recording_end(struct recording *r);
 
-/* By which records name this socket. */
+/* The cookie of this socket in records. */
 uint64_t recording_cookie(int fd);
 
 /* All since its begin; to be freed. */

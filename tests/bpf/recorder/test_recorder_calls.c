@@ -73,7 +73,7 @@ static const struct {
     MESSAGE("GET /a HTTP/1.1\r\n\r\n", "HTTP GET"),
     MESSAGE("POST /a HTTP/1.1\r\n\r\n", "HTTP POST"),
     MESSAGE("DELETE http://a/ HTTP/1.1\r\n\r\n", "HTTP DELETE"),
-    /* None of these. */
+    /* No known protocol. */
     MESSAGE("Q\0\0\0\x08text of something else", ""),
     MESSAGE("P\0\0\0\x05text of something else", ""),
     MESSAGE("\x09\0\0\1\x03SELECT 1", ""),

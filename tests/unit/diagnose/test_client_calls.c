@@ -11,7 +11,7 @@ static void put_call(uint64_t us, uint32_t tid, uint64_t socket, int call)
     put(us, RECORDER_SEND, RECORDER_TCP, call, tid, socket, 100);
 }
 
-/* A question in two sends is that of the first; the next one has none that is known. */
+/* A call in two sends is named by the first send. The next call is not known. */
 static void test_calls_of_a_service(void **state)
 {
     struct path_segments path;
@@ -116,7 +116,7 @@ static void expect_detail(struct path_segment s, const char *expected)
     assert_string_equal(path_text_segments(text, &n)[0].detail, expected);
 }
 
-/* A service of this node is followed: its work says what it is for. */
+/* The path continues in a service of this node: its segments name the call that the service works for. */
 static void test_details(void **state)
 {
     struct path_segment s = {.end_ns = 1000000,

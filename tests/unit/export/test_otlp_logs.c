@@ -63,7 +63,7 @@ static void read_record(struct cursor c)
     struct read_record *r = &read_back.records[read_back.count++];
     for (struct protobuf_field f, text; next_field(&c, &f);)
         switch (f.number) {
-        case 1: /* time_unix_nano; these numbers are those of logs.proto */
+        case 1: /* time_unix_nano; field numbers of logs.proto */
             r->time = f.value;
             break;
         case 2:

@@ -1,5 +1,5 @@
-/* The agent's export of events, with a simulated receiver and clock: what is sent, and the count of all others by
- * reason; bounds of the queue. The packets themselves: tests/unit/export/test_otlp_logs.c. */
+/* The agent's export of events, with a simulated receiver and clock: the events that are sent, and the counts of the
+ * others by reason; bounds of the queue. The packets themselves: tests/unit/export/test_otlp_logs.c. */
 #include "send/event_export.h"
 #include "send/event_queue.h"
 

@@ -1,4 +1,4 @@
-/* JSON as protobuf: the rows are those of the same request in protobuf; texts that are refused. */
+/* Requests in JSON have the same rows as in protobuf; texts that are refused. */
 #include "server/otlp_json.h"
 
 #include "base/protobuf.h"

@@ -165,7 +165,7 @@ static void test_hostile_requests_have_limits(void **state)
     put_sample(&samples, 2, 1, NOW_NS);
     _cleanup_otlp_rows_ struct otlp_rows deep = {0};
     assert_int_equal(decode(&samples, &dictionary, &deep), -EFBIG);
-    /* A long row of a location, to which many stacks refer, is decoded once. */
+    /* A long row of a location is decoded once, although many stacks refer to it. */
     for (int i = 0; i < 1000000; i++)
         protobuf_varint(&indices, 9);
     protobuf_put_message(&row, LOCATION_ATTRIBUTES, &indices);

@@ -4,7 +4,7 @@ batching). `model_server.py LOG [together] [split] [tls CERTIFICATE KEY]`
 together: the header and the first event in one send. split: an event in several sends. tls: over TLS, in memory BIOs. LOG gets a line of JSON for each stream: its path, its client's
 port, and for each token when its send began and returned (CLOCK_MONOTONIC), in ns.
 GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON); model "missing" gets
-status 404. GET /two-writes: no stream; the second of two writes that are sent together begins as an event does. A request with Expect: 100-continue is told to continue.
+status 404. GET /two-writes: no stream; the second of two writes that are sent together begins like an event. A request with Expect: 100-continue is told to continue.
 """
 import asyncio
 import json

@@ -1,4 +1,4 @@
-/* Connections that listening sockets refuse, from what the iterator writes (-Wl,--wrap=bpf_iter_create). */
+/* Connections that listening sockets refuse, from the iterator's output (-Wl,--wrap=bpf_iter_create). */
 #include "sources/drops/drops_private.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-/* Calls over HTTP/2: what was asked on a socket at some time, which calls are forgotten, and the counts of all. */
+/* Calls over HTTP/2: the call on a socket at a given time, the calls that are forgotten, and the counts of all. */
 #include "sources/request/http2/http2_calls.h"
 
 #include <setjmp.h>

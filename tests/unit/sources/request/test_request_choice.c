@@ -1,5 +1,5 @@
-/* The random sample of a process's requests: all of them while there are few, and by weight always as many as there
- * were. Random numbers are those of a fixed sequence. */
+/* The random sample of a process's requests: all of them while there are few, and the sum of weights is always their
+ * number. Random numbers come from a fixed sequence. */
 #include <linux/types.h>
 
 #include "probes/request/request_choice.h"
