@@ -145,7 +145,7 @@ const struct subcommand subcommand_calls = {
     .details =
         "Prints a row for each service that serves requests and each service that it calls over HTTP, gRPC, PostgreSQL,\n"
         "MySQL or Redis. All calls are counted, not a sample. WAITED is until the first bytes of the replies, of all calls\n"
-        "together: calls that wait at the same time count each. docs/why.md says what is not seen.\n"
+        "together: calls that wait at the same time count each. docs/why.md describes the exceptions.\n"
         "Queries the agent of this node.",
     .run = run_calls,
 };

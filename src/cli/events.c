@@ -1,4 +1,4 @@
-/* `sonde events`: what happened on the node, in one list, with what to do about each kind. */
+/* `sonde events`: lists the events of the node, with advice for each kind. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/coverage_text.h"

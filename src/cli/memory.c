@@ -94,7 +94,7 @@ static int run_memory(int argc, char **argv)
     struct memory_args args = {.interval_ns = 2000000000, .top = ROWS_SHOWN};
     const struct option_spec specs[] = {
         {'d', "duration", OPTION_DURATION, &args.interval_ns, "DURATION",
-         "in which the growth of processes is measured, up to 1h (default 2s)", 0, 3600000000000ll},
+         "measure the growth of processes for this long, up to 1h (default 2s)", 0, 3600000000000ll},
         {'n', "top", OPTION_INTEGER, &args.top, "ROWS", "at most this many rows of each table (default 10)", 1, 100000},
         {0, "json", OPTION_FLAG, &args.json, NULL, "as a JSON object (sonde-memory(1))", 0, 0},
         {0},

@@ -40,9 +40,8 @@ static bool is_interrupted(enum request_part_kind kind, const char *place)
 /* "in direct reclaim of the node's memory". */
 static bool is_short_of_memory(enum request_part_kind kind, const char *place)
 {
-    return kind == REQUEST_PART_OTHER &&
-           (strstr(place, "in direct reclaim of ") || strstr(place, "in compaction of ") ||
-            strstr(place, "stalled for want of memory"));
+    return kind == REQUEST_PART_OTHER && (strstr(place, "in direct reclaim of ") ||
+                                          strstr(place, "in compaction of ") || strstr(place, "stalled on memory"));
 }
 
 static const char *activity(enum request_part_kind kind, const char *place)

@@ -1,4 +1,4 @@
-/* Copies of events, and what is known of each kind; see node_event.h. */
+/* Copies of events, and the severity and advice of each kind; see node_event.h. */
 #include "model/node_event.h"
 
 #include "base/clock.h"
@@ -63,7 +63,7 @@ static const struct {
     {"io.slow", "see `sonde io` for the programs and files that keep this file system or device busy."},
     {"io.hung", "the file system or device does not answer: look at its server and at dmesg."},
     {"drops.listen_overflow",
-     "see `sonde why` for what the accepting thread does; start more workers, or raise the backlog and "
+     "`sonde why` shows the activity of the accepting thread; start more workers, or raise the backlog and "
      "net.core.somaxconn."},
     {"drops.retransmission_burst",
      "if all peers are affected, look at this node's interface (`ip -s link`); if one, at the way to it."},
@@ -73,12 +73,12 @@ static const struct {
      "NET_RX, NET_TX: spread packets over more CPUs (`ethtool -L`, RPS), and look at firewall rules and BPF programs on "
      "their way; others: a driver or a module of the kernel; docs/signals/interrupts.md."},
     {"reclaim.long",
-     "of a cgroup: raise its limit, or look at what grew in it; of the node: give services limits (memory.high), or the "
-     "node less work; docs/signals/reclaim.md."},
+     "of a cgroup: raise its limit, or find the processes that grow (`sonde memory`); of the node: give services limits "
+     "(memory.high), or the node less work; docs/signals/reclaim.md."},
     {"blocked.long",
-     "what it waits for does not come: look at the holder, or by the functions at the file system, its server or its "
-     "device, and at dmesg; docs/signals/blocked.md."},
-    {"blocked.load", "the load average counts these tasks, which need no CPU: look at what the oldest one waits for; "
+     "look at the holder of the lock; otherwise the functions show which file system, server or device does not answer; "
+     "see dmesg; docs/signals/blocked.md."},
+    {"blocked.load", "the load average counts these tasks, which need no CPU: find out why the oldest one waits; "
                      "docs/signals/blocked.md."},
     {"oom.killed",
      "of a cgroup: look at the function that grew, or raise the limit if it needs that much; of the node: "

@@ -189,7 +189,8 @@ void thread_contexts_metrics(const struct thread_contexts *c, struct metric_set 
                "Processes whose threads publish which traced request they work for (OTEP 4947).", (double)c->in_kernel,
                METRIC_NO_LABELS);
     metric_add(set, "sonde_thread_context_refused", METRIC_COUNTER, "",
-               "Such processes that did not fit into the BPF map.", (double)c->refused, METRIC_NO_LABELS);
+               "Processes with a thread context that did not fit into the BPF map.", (double)c->refused,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_go_labels_processes", METRIC_GAUGE, "", "Go programs whose goroutine labels are read.",
                (double)c->go_in_kernel, METRIC_NO_LABELS);
     metric_add(set, "sonde_go_labels_unknown_processes", METRIC_GAUGE, "",

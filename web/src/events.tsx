@@ -30,7 +30,7 @@ export function decodeEvents(value: unknown): NodeEvent[] {
     });
 }
 
-/** The events during a request, those of its own process first. */
+/** The events during a request, with the events of its own process first. */
 export function eventsDuring(events: NodeEvent[], request: { start: number; duration: number; pid: number }): NodeEvent[] {
     const during = events.filter((e) => e.start <= request.start + request.duration / 1e6 && e.end >= request.start);
     return [...during.filter((e) => e.pid === request.pid), ...during.filter((e) => e.pid !== request.pid)];

@@ -309,7 +309,7 @@ static void put_metadata_sentence(const struct affected *f, const char *operatio
         {"Open files once and keep them open", "opens and closes", a->opens + a->closes},
         {"Create fewer, larger files", "creations of files and closes", a->creates + a->closes},
         {"Keep what stat returned instead of asking again", "stats", a->stats},
-        {"List folders once and keep what they hold", "listings of folders", a->lists},
+        {"List folders once and keep the result", "listings of folders", a->lists},
         {"Set the size of files once", "changes of sizes", a->truncates},
         {"Rename and remove fewer files", "other changes and look-ups of names", a->others},
     };

@@ -121,7 +121,7 @@ static void set_memory_stall(const struct recorder_record *left, struct path_seg
 {
     const bool is_io = left->flags & RECORDER_IO_WAIT;
     s->kind = is_io ? REQUEST_PART_DISK : REQUEST_PART_OTHER;
-    s->reason = is_io ? "reads back memory that was reclaimed" : "stalled for want of memory";
+    s->reason = is_io ? "reads back memory that was reclaimed" : "stalled on memory";
 }
 
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,

@@ -196,7 +196,7 @@ static const struct record_type records[] = {{RECORD_IO_SLOW, io_slow_check, tak
 #define FIELD(f) offsetof(struct io_options, f), sizeof(((struct io_options *)0)->f)
 
 static const struct setting settings[] = {
-    SIGNAL_ENABLED("io.enabled", "count what programs read, write and ask of file systems, and what block devices get"),
+    SIGNAL_ENABLED("io.enabled", "count the operations of programs on files, and the requests to block devices"),
     {"io.slow", SETTING_DURATION, FIELD(slow_ns), 0, 3600e9, "a duration of up to 1h, such as 1s; 0s: none",
      "an operation that takes longer is an event"},
     {"io.hung", SETTING_DURATION, FIELD(hung_ns), 1e9, 86400e9, "a duration of 1s to 24h, such as 10s",

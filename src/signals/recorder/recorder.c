@@ -42,7 +42,8 @@ static void put_metrics(void *self, struct metric_set *set)
 #define FIELD(f) offsetof(struct recorder_options, f), sizeof(((struct recorder_options *)0)->f)
 
 static const struct setting settings[] = {
-    SIGNAL_ENABLED("recorder.enabled", "keep what threads and sockets did in the last seconds, to explain requests"),
+    SIGNAL_ENABLED("recorder.enabled",
+                   "record the activity of threads and sockets in the last seconds, to explain requests"),
     {"recorder.memory", SETTING_SIZE, FIELD(memory_bytes), 1 << 20, 1 << 30, "a size of 1MiB to 1GiB, such as 16MiB",
      "memory for it, all CPUs together"},
     {0},

@@ -221,8 +221,8 @@ void request_paths_metrics(const struct request_paths *p, struct metric_set *set
         return;
     for (int i = 0; i < OUTCOMES; i++)
         metric_add(set, "sonde_self_request_paths", METRIC_COUNTER, "",
-                   "Critical paths of slow requests, by outcome: found; no_records: the flight recorder had nothing of "
-                   "the request; over_budget: not looked for.",
+                   "Critical paths of slow requests, by outcome: found; no_records: the flight recorder had no "
+                   "records of the request; over_budget: not computed, to keep to budget.one_cpu.",
                    (double)p->outcomes[i], METRIC_LABELS({"outcome", names[i]}));
     metric_add(set, "sonde_self_request_paths_cpu_seconds", METRIC_COUNTER, "seconds",
                "CPU time spent on finding critical paths and on their texts.", (double)p->cpu_ns / 1e9,

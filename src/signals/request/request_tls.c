@@ -297,9 +297,11 @@ void request_tls_metrics(const struct request_tls *t, struct metric_set *set)
                "Files, and files of single processes, with functions of TLS that the agent is attached to.",
                (double)stats.attached, METRIC_NO_LABELS);
     metric_add(set, "sonde_requests_tls_attachments_waiting", METRIC_GAUGE, "",
-               "Such files that are waiting to be attached or detached.", (double)stats.waiting, METRIC_NO_LABELS);
+               "Files with functions of TLS that wait to be attached or detached.", (double)stats.waiting,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_requests_tls_attachments_refused", METRIC_COUNTER, "",
-               "Such files that the kernel refused to attach to.", (double)stats.refused, METRIC_NO_LABELS);
+               "Files with functions of TLS that the kernel refused to attach to.", (double)stats.refused,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_requests_tls_files_declined", METRIC_GAUGE, "",
                "Files with functions of TLS that are not attached to, because each hit would be a single step.",
                (double)declined, METRIC_NO_LABELS);

@@ -97,7 +97,7 @@ static void test_an_interrupt_of_another_thread_and_one_without_a_duration(void 
     expect_path(R, 100, 500, 11, "cpu 11 100-500\n");
 }
 
-/* Thread 11 runs from 90 to 510, but for a wait from 200 to 300. */
+/* Thread 11 runs from 90 to 510, except for a wait from 200 to 300. */
 static void put_computing_with_wait(unsigned flags)
 {
     put_run(90, 11);
@@ -173,7 +173,7 @@ static void test_a_throttled_thread_does_not_wait_for_a_disk(void **state)
                 "cpu 11 100-200\n"
                 "other 11 200-300\n"
                 "cpu 11 300-500\n",
-                "stalled for want of memory");
+                "stalled on memory");
 }
 
 static void test_reclaimed_memory_is_read_from_a_disk(void **state)

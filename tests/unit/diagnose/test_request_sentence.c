@@ -255,11 +255,9 @@ static void test_cause_of_a_group(void **state)
         .parts = {{REQUEST_PART_OTHER, 9, "in direct reclaim of cgroup /a (memory.max 1.00 GiB), 7 times", ""}}};
     expect_cause(&reclaiming, "short of memory, in direct reclaim of cgroup /a (memory.max 1.00 GiB)");
     expect(&reclaiming, "9 ns: 9 ns short of memory, in direct reclaim of cgroup /a (memory.max 1.00 GiB), 7 times");
-    const struct request stalled = {.status = 200,
-                                    .duration_ns = 9,
-                                    .part_count = 1,
-                                    .parts = {{REQUEST_PART_OTHER, 9, "stalled for want of memory", ""}}};
-    expect(&stalled, "9 ns: 9 ns short of memory, stalled for want of memory");
+    const struct request stalled = {
+        .status = 200, .duration_ns = 9, .part_count = 1, .parts = {{REQUEST_PART_OTHER, 9, "stalled on memory", ""}}};
+    expect(&stalled, "9 ns: 9 ns short of memory, stalled on memory");
 }
 
 int main(void)
