@@ -49,7 +49,7 @@ static void put_thread(const struct request *r, const struct request_lane *lane,
     }
 }
 
-/* Whether a line of its own says more of the segment than its lane does. */
+/* Whether the segment needs a line of its own: it has text that its lane lacks. */
 static bool has_words(const struct request_segment *s)
 {
     return s->notes[0] || (s->detail[0] && s->kind != REQUEST_PART_CPU && s->kind != REQUEST_PART_RUN_QUEUE);

@@ -1,4 +1,4 @@
-/* What `sonde memory` gathers and prints. Plain data; sizes are in bytes. */
+/* The report of `sonde memory`. Plain data; sizes are in bytes. */
 #pragma once
 
 #include "sources/sampling/cgroup_memory.h"

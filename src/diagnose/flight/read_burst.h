@@ -10,8 +10,9 @@ struct read_burst {
     uint64_t sockets[READ_BURST_MAX]; /* of the requests, in the order of their reads */
     uint32_t count;                   /* beyond the maximum: not in order */
     uint32_t handled;                 /* how many of them so far */
-    bool is_over;                     /* nothing more was read, as they are being handled */
-    bool is_in_order;                 /* is_over: each of them will be answered or handed on, and nothing else */
+    bool is_over;                     /* the thread has begun to handle them */
+    bool is_in_order;                 /* if is_over: the thread answers or hands on each of them, and no other
+                                         request */
     uint64_t last_sent;               /* socket */
 };
 

@@ -89,8 +89,9 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
     }
 }
 
-/* Whether a wait for events began for this request before the thread went to sleep: since the request was last worked
- * on, by this thread before it served others, or by another one, and since its task ran. */
+/* Whether the request itself waited for an event before the thread went to sleep. `ret`: the last work for the request,
+ * or the last run of its task; the request waited since then. False: this thread did that work, and served no other
+ * request after it. */
 static bool waited_since_slice(struct path_walk *w, const struct thread_span *wait, struct work_slice *ret)
 {
     if (!path_wait_is_for_events(wait->left) ||
@@ -106,8 +107,8 @@ static bool waited_since_slice(struct path_walk *w, const struct thread_span *wa
                                                                     ret->end_ns, wait->left->time_ns) != UINT64_MAX;
 }
 
-/* The request was handed on, and came back by a thread that did not wake the loop, as it was running: the thread that
- * had the request when the loop was woken. 0: none. */
+/* The request had been handed on, and came back from a thread that did not have to wake the loop, as the loop was
+ * running. Returns the thread that had the request when the loop was woken; 0: none. */
 static uint32_t find_returning_thread(const struct path_walk *w, const struct work_slice *slice, uint64_t woken_ns)
 {
     const uint32_t loop = (uint32_t)w->thread->key;
@@ -177,8 +178,8 @@ static void go_back_to(struct path_walk *w, uint64_t from_ns)
     w->t_ns = from_ns < w->t_ns ? from_ns : w->t_ns;
 }
 
-/* A thread that worked for the request or another one woke the event loop: the last piece of work of `tid` was this
- * request's, if no other is known to be, and before that the request waited for it. */
+/* Thread `tid` woke the event loop, after work for this request or for another one. Takes its last piece of work for
+ * this request's if no other piece is known to be; before that, the request waited for this thread. */
 static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
 {
     const uint64_t began_ns = request_work_item_start(w->index, tid, (uint32_t)w->thread->key, end_ns);
@@ -204,9 +205,9 @@ static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint
     go_back_to(w, from_ns);
 }
 
-/* A thread that does not work for the request woke the event loop. False: no other thread is known to have had the
- * request then, or threads finish jobs that are not seen. True: goes on in the one that got it last, from when that was
- * done with it. */
+/* A thread that does not work for the request woke the event loop. Goes on in the thread that got the request last,
+ * from the time when that thread was done with it. False: no such thread is known, or threads finish jobs that are not
+ * recorded. */
 static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
 {
     const bool is_unsure = w->depth > 0 || flight_index_has_jobs_by_write(w->index, w->thread->pid);
@@ -266,8 +267,8 @@ static bool is_release(const struct path_walk *w, const struct thread_span *wait
            (path_walk_is_own(w, waiter, wait->left->time_ns + 1) || !request_hands_find(w->hands, waker, end_ns));
 }
 
-/* What the thread sent on a socket as it woke another one: by this send, or by the end of the connection after it.
- * NULL: nothing. */
+/* Returns the waker's send on a socket that woke the current thread, or the last send before it closed the connection,
+ * which woke the thread. NULL: no such send. */
 static const struct recorder_record *sent_by_waker(const struct path_walk *w, const struct recorder_record *woken)
 {
     const struct flight_list *waker = flight_index_thread(w->index, recorder_low(woken->value));
@@ -302,7 +303,7 @@ static bool wait_for_peer(struct path_walk *w, const struct thread_span *wait, u
     return sent != NULL;
 }
 
-/* The request of the task that last gave the thread work by waking it; 0: not known. */
+/* Returns the request of the task that last gave thread `tid` work, by waking it; 0: not known. */
 static uint64_t given_by(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
 {
     const struct flight_list *thread = flight_index_thread(w->index, tid);
@@ -528,9 +529,8 @@ static const struct recorder_record *find_reply(const struct flight_index *index
     return sent && sent->time_ns > request->read_ns ? sent : NULL;
 }
 
-/* Whether there is more to explain. What a task waited for is looked up where the walk comes to the thread that
- * replies.
- */
+/* Whether there is more to explain. Goes on at `finished`, `handed` or a waiting task when the walk has come to its
+ * floor. */
 static bool has_more(struct path_walk *w)
 {
     if (w->finished && w->t_ns <= w->floor_ns)

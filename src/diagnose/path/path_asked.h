@@ -1,8 +1,8 @@
-/* What another service was asked for, in words. Pure, except for the callbacks that look up names. */
+/* The call of another service, in words. Pure, except for the callbacks that look up names. */
 #pragma once
 
 #include "diagnose/path/path_text.h"
 
-/* Writes what a service was asked for while the request waited for it in this segment: "PostgreSQL SELECT", "gRPC
- * /package.Service/Method"; "": not known. Returns `out`. */
+/* Writes the call that the request waited for in this segment: "PostgreSQL SELECT", "gRPC /package.Service/Method"; "":
+ * not known. Returns `out`. */
 const char *path_asked_text(const struct path_segment *s, const struct path_names *names, char out[PATH_ASKED_BYTES]);

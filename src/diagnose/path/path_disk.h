@@ -22,7 +22,7 @@ struct path_disk_request {
     bool is_write, is_failed;
 };
 
-/* Those that ended while the request of the path lasted, by time. The caller frees `*ret`. -ENOMEM. */
+/* Lists, by time, the device's requests that ended during the request of the path. The caller frees `*ret`. -ENOMEM. */
 int path_disk_find(const struct flight_index *index, const struct path_segments *path, struct path_disk_request **ret,
                    size_t *ret_count);
 

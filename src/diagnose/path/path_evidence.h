@@ -1,5 +1,5 @@
-/* What the records say about the segments of a critical path beyond their kind: the files that threads waited for, and
- * who ran while a thread waited for a CPU. Found by thread and time. Pure. */
+/* Evidence for the segments of a critical path, from the records of their threads and times: the files that threads
+ * waited for, and the processes that ran while a thread waited for a CPU. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -40,7 +40,7 @@ struct path_evidence {
     size_t reclaim_count;
 };
 
-/* Finds what there is for segments that are finished. Clear it with path_evidence_clear. -ENOMEM: it is empty. */
+/* Finds the evidence for finished segments. The caller clears it with path_evidence_clear. -ENOMEM: it is empty. */
 int path_evidence_find(const struct flight_index *index, const struct path_segments *path, struct path_evidence *ret);
 void path_evidence_clear(struct path_evidence *e);
 

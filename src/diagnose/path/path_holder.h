@@ -18,7 +18,7 @@ struct holder_walk {
     bool is_gil;              /* set by path_holder_add_held: the lock is the GIL of a Python interpreter */
 };
 
-/* Adds [from, end) as what thread `tid` did, which ended the wait at `end`. */
+/* Adds [from_ns, end_ns) with the activity of thread `tid`, which ended the wait at `end_ns`. */
 void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from_ns, uint64_t end_ns);
 
 /* Adds the same for a lock whose holders are recorded, from the records of its holders. `left`: the switch that began
@@ -27,6 +27,6 @@ void path_holder_add(const struct holder_walk *walk, uint32_t tid, uint64_t from
 bool path_holder_add_held(const struct holder_walk *walk, const struct recorder_record *left, uint32_t tid,
                           uint64_t from_ns, uint64_t end_ns);
 
-/* When a wait for the lock began whose last round began at `start`: earlier rounds that ended by a timeout, or for
- * nothing, belong to it. */
+/* Returns when the thread began to wait for the lock. `start_ns`: when it last retried to take it; earlier retries that
+ * timed out, or did not get the lock, belong to the same wait. */
 uint64_t path_holder_wait_start(const struct flight_list *thread, uint64_t start_ns, uint64_t word);

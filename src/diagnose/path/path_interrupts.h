@@ -7,8 +7,7 @@
 struct flight_index;
 struct path_evidence;
 
-/* During the segment that starts at `segment`, which is not shown as this interrupt's, it ran on the CPU that the
- * segment's thread had or waited for. */
+/* An interrupt that ran, during a segment of another kind, on the CPU that the segment's thread had or waited for. */
 struct path_interrupt {
     uint64_t segment_ns;
     uint64_t ns;

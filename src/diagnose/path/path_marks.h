@@ -1,5 +1,5 @@
-/* What a walk does where the thread read something, or turned to the request from other work: from when had the request
- * been ready, and where does the walk go on? Private to critical_path.c. */
+/* Steps of the walk where the thread read something, or turned to the request from other work. They find the time since
+ * when the request was ready, and the thread where the walk goes on. Private to critical_path.c. */
 #pragma once
 
 #include "diagnose/path/path_walk.h"
@@ -16,7 +16,7 @@ void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns
 bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Whether all that was read from socket `cookie` at `t_ns` was for tasks of other requests. */
 bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns);
-/* What made the request ready is this arrival: goes on where that came from. */
+/* This arrival made the request ready: the walk goes on at its sender. */
 void path_mark_arrival(struct path_walk *w, const struct recorder_record *arrival);
 /* At w->t the thread turned from another request or, `is_end`, an earlier piece of work to this request. */
 void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns);

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "diagnose/path/path_text.h"
 
-/* Appends a line for each thing that is known of segments [first, end), which are shown as one of kind `kind` and
- * thread `tid`. */
+/* Appends the evidence for segments [first, end), which are shown as one segment of kind `kind` and thread `tid`: a
+ * line for each item. */
 void path_notes_put(const struct path_segments *path, size_t first, size_t end, enum request_part_kind kind,
                     uint32_t tid, const struct path_names *names, struct buf *out);

@@ -1,5 +1,5 @@
-/* Reclaim and compaction of memory by threads of the path: the recorder has what adds up to RECLAIM_RECORDER_NS
- * (RECORDER_RECLAIM). Pure, except for the callback that looks up the name of a cgroup. */
+/* Reclaim and compaction of memory by threads of the path: the recorder has runs that add up to RECLAIM_RECORDER_NS or
+ * more (RECORDER_RECLAIM). Pure, except for the callback that looks up the name of a cgroup. */
 #pragma once
 
 #include "diagnose/path/path_segments.h"
@@ -15,7 +15,7 @@ struct path_reclaim_cause {
     uint64_t cgroup;
 };
 
-/* During the segment that starts at `segment_ns`, which is not shown as this, its thread was in reclaim for `ns`. */
+/* Reclaim by a thread during a segment of another kind, which starts at `segment_ns`. */
 struct path_reclaim {
     uint64_t segment_ns;
     uint64_t ns;

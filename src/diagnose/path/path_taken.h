@@ -5,7 +5,7 @@
 
 struct flight_index;
 
-/* Takes it out of the finished segments on a CPU. It is recorded for each time that a thread ran as a whole; where a
- * segment is a part of that, as much as must have been in it. After path_interrupts_take, which knows when an interrupt
- * was. -ENOMEM. */
+/* Cuts it out of the finished segments on a CPU. The recorder has one sum for each span in which a thread ran. If a
+ * segment is only a part of the span, the time that must have been in this part is cut out. To be called after
+ * path_interrupts_take, which knows the times of interrupts. -ENOMEM. */
 int path_taken_find(const struct flight_index *index, struct path_segments *path);

@@ -1,5 +1,5 @@
-/* What the request's task waited for, in a program that schedules tasks on its threads itself. Private to
- * critical_path.c. */
+/* Steps of the walk through the waits of the request's task, in a program that schedules tasks on its threads itself.
+ * Private to critical_path.c. */
 #pragma once
 
 #include "diagnose/path/path_walk.h"
@@ -16,5 +16,6 @@ bool path_task_follow(struct path_walk *w, uint32_t waker);
  * the task that the walk follows was not seen waiting. */
 bool path_task_leave(struct path_walk *w, uint64_t from_ns);
 
-/* The walk has come to where a task began to wait for the one that it follows: goes on with that one. */
+/* The walk has come to the time when another task began to wait for the task that it follows: goes on with the waiting
+ * task. */
 void path_task_return(struct path_walk *w);

@@ -23,7 +23,7 @@ struct path_file_name {
     char file_system[16];             /* "ext4"; "": the file is not known */
 };
 
-/* Where a thread waited, and how long of the interval that was asked for. */
+/* The place where a thread waited, and for how long within the given interval. */
 struct path_wait {
     uint64_t ns;
     const char *where;  /* stack_text_append_user: " in handle() app.py:12, calling nanosleep"; "": not known */
@@ -55,8 +55,8 @@ struct path_names {
     bool (*wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct path_wait *ret);
     /* Adds to `tally` the place where the thread began to wait in [from, to), if it did. NULL: never known. */
     void (*next_wait)(void *context, uint32_t tid, uint64_t from_ns, uint64_t to_ns, struct code_tally *tally);
-    /* What descriptor `fd` of the thread is, by its last component ("weights.bin"); "": not known. NULL: never known.
-     */
+    /* The last component of the name of the thread's descriptor `fd` ("weights.bin"); "": not known. NULL: never
+     * known. */
     void (*descriptor)(void *context, uint32_t tid, uint64_t fd, char out[PATH_DESCRIPTOR_BYTES]);
     /* The address of the other end of a socket, by its cookie ("10.0.0.3:5432"); "": not known. NULL: never known. */
     void (*peer)(void *context, uint64_t cookie, char out[PATH_PEER_BYTES]);
@@ -78,11 +78,12 @@ int path_text_new(const struct path_segments *path, uint32_t pid, uint32_t tid, 
 void path_text_free(struct path_text *text);
 DEFINE_FREEP(path_text)
 
-/* At most REQUEST_SEGMENTS_MAX; where there are more, short neighbours become one, which has the kind with the most of
- * its time. Valid as long as `text`. */
+/* Returns at most REQUEST_SEGMENTS_MAX segments. If the path has more, short neighbours are merged into one segment, of
+ * the kind with the most time. Valid as long as `text`. */
 const struct request_segment *path_text_segments(const struct path_text *text, size_t *ret_count);
 
 /* Writes the components, longest first: segments that are alike added up, with their number of waits and the stack of
- * the longest one. Of more than `max`, which must be REQUEST_PART_COUNT at least, the shortest ones become one for each
- * kind. Strings are valid as long as `text`. At most REQUEST_PARTS_MAX in all have numbers and stacks. -ENOMEM. */
+ * the longest one. If there are more than `max`, which must be REQUEST_PART_COUNT at least, the shortest ones are
+ * merged into one for each kind. Strings are valid as long as `text`. At most REQUEST_PARTS_MAX in all have numbers and
+ * stacks. -ENOMEM. */
 int path_text_parts(struct path_text *text, size_t max, struct request_part *ret, size_t *ret_count);

@@ -1,6 +1,6 @@
-/* Whose task an event loop ran: between the read of a request and the reply it may run tasks of requests that it had
- * read before. By RECORDER_TASK, which shows the task wherever the thread sends something, wakes another one or leaves
- * its CPU. Private to critical_path.c and path_marks.c. */
+/* Finds the request that an event loop worked for: between the read of a request and the reply it may run tasks of
+ * requests that it had read before. Uses RECORDER_TASK, which shows the task wherever the thread sends something, wakes
+ * another one or leaves its CPU. Private to critical_path.c and path_marks.c. */
 #pragma once
 
 #include "diagnose/path/path_walk.h"

@@ -1,4 +1,4 @@
-/* Classifies one wait of a thread: what for, by the system call that it sat in, and what ended it, by its wake-up. */
+/* Classifies one wait of a thread: its object, by the system call, and the event that ended it, by the wake-up. */
 #pragma once
 
 #include "diagnose/flight/flight_index.h"
@@ -14,7 +14,7 @@ enum wait_source {
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
                                   struct path_segment *segment);
 
-/* Whether the thread waited for whatever comes next (epoll and its kin), as event loops and idle workers do. */
+/* Whether the thread waited for any event (epoll and its kin), as event loops and idle workers do. */
 bool path_wait_is_for_events(const struct recorder_record *left);
 /* Whether it waited for a lock or another thread: a futex, a lock of a file, a semaphore. */
 bool path_wait_is_for_lock(const struct recorder_record *left);

@@ -9,7 +9,7 @@
 #define PATH_PEERS_MAX 16
 #define PATH_TASKS_MAX 8
 
-/* A task that waited for another one, which the walk then follows. */
+/* A task that waited for another task. The walk follows the latter. */
 struct path_waiting_task {
     uint64_t task;
     const struct recorder_record *wait;
@@ -17,7 +17,7 @@ struct path_waiting_task {
     bool was_inferred;
 };
 
-/* What path_turn.c has found last. */
+/* The last result of path_turn.c. */
 struct path_turns {
     uint64_t task, request;           /* a task, and the request that it works for; 0: not known */
     const struct flight_list *thread; /* an event loop; NULL: none yet */
@@ -31,9 +31,9 @@ struct path_walk {
     struct path_segments *out;
     const struct flight_list *thread;
     uint64_t t_ns;
-    uint64_t
-        floor_ns;      /* the walk goes no further back: the request's begin, or from where the records are complete;
-                          while `finished` or `handed` is set, its time; while tasks wait, since when the last one did */
+    uint64_t floor_ns; /* the walk goes no further back: the request's begin, or the time since when the records are
+                          complete; while `finished` or `handed` is set, its time; while tasks are in `waiting`, when
+                          the last of them began to wait */
     uint64_t first_ns; /* floor_ns without all that */
     uint64_t subjects[PATH_PEERS_MAX]; /* sockets that the threads along the path answer on; 0: no socket. [0]: the
                                           request's own */
@@ -49,14 +49,17 @@ struct path_walk {
     struct path_waiting_task waiting[PATH_TASKS_MAX]; /* for `task`, if the program schedules itself: the first one is
                                                          the request's own */
     unsigned waiting_count;
-    const struct recorder_record *finished; /* NULL, or what this task waited for was finished then by another thread:
-                                               there the walk goes on, whatever its own thread did until then */
+    const struct recorder_record *finished; /* another thread finished the job that this task waited for: the walk goes
+                                               on in that thread at this record, whatever the task's own thread did
+                                               after it; NULL: none */
     const struct recorder_record *job;      /* the last such job that the walk went to; NULL: it went to none */
-    const struct recorder_record *handed;   /* NULL, or the walk is in a job of the task, which ran last before the job
-                                               then, on its own thread: there the walk goes on */
+    const struct recorder_record *handed;   /* set while the walk is in a job of the task: the record of the task's own
+                                               thread where the task last ran before the job; there the walk goes on.
+                                               NULL: none */
     bool is_unpaired; /* no job was finished for the task itself, but jobs were finished for other tasks: the jobs that
                          threads did for the request are known by rules only */
-    bool is_paired;   /* that has happened: the current thread is the one that finished it, or one that it waited for */
+    bool is_paired;   /* the walk has gone to `job`: the current thread finished it, or is one that this thread waited
+                         for */
     struct path_turns turn;
     const char *end_reason; /* why the walk stops early; NULL: it goes on */
     bool is_inferred;       /* since the last hop: later conclusions rest on it */
@@ -75,8 +78,8 @@ void path_walk_add_unattributed(struct path_walk *w, uint64_t start_ns, const ch
 
 /* Goes on in thread `tid` as it was at `t`. */
 void path_walk_go_to(struct path_walk *w, uint32_t tid, uint64_t t_ns);
-/* Goes on in thread `tid`, which sent something for the request at `t`; in the request's own process, if that schedules
- * its tasks itself, where the request's task was then, which may have let another one send it. */
+/* Goes on in thread `tid`, which sent something for the request at `t_ns`. If this is the request's own process, and it
+ * schedules its tasks itself, goes on where the request's task was then: another task may have sent it. */
 void path_walk_go_to_sender(struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Goes on in a thread that works for this request and answers on `subject`; 0: on no socket. */
 void path_walk_go_to_peer(struct path_walk *w, uint32_t tid, uint64_t t_ns, uint64_t subject);
@@ -90,5 +93,5 @@ bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
  * an unknown socket. */
 bool path_walk_is_subject(const struct path_walk *w, uint64_t socket);
 bool path_walk_is_for_other(const struct path_walk *w, uint64_t socket);
-/* Where the request itself was last worked on before `t`. False: nowhere. */
+/* Finds the last work for the request itself before `t_ns`. False: none. */
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret);

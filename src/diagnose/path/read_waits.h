@@ -55,7 +55,7 @@ void read_waits_add(struct read_waits *w, const struct flight_index *index, uint
 /* In the order of their first addition; valid until the next call of read_waits_add. */
 const struct read_waits_thread *read_waits_threads(const struct read_waits *w, size_t *ret_count);
 const struct read_waits_pair *read_waits_pairs(const struct read_waits *w, size_t *ret_count);
-/* Without those that are not known. `*ret_is_complete`: none was left out. */
+/* Waits for files that are not known are not included. `*ret_is_complete`: no entry was left out. */
 const struct read_waits_file *read_waits_files(const struct read_waits *w, size_t *ret_count, bool *ret_is_complete);
 /* How long the selected threads were observed, of wall time. */
 uint64_t read_waits_observed_ns(const struct read_waits *w);

@@ -1,4 +1,4 @@
-/* Which threads a request gave work to: from one pass over the window, so that the walk need not search for each
+/* The threads that a request gave work to. Found in one pass over the window, so that the walk need not search for each
  * wake-up again. Pure: reads only the indexed window. */
 #pragma once
 
@@ -27,8 +27,10 @@ uint32_t request_hands_last(const struct request_hands *hands, uint32_t pid, uin
  * threads); 0 if unknown. */
 uint32_t request_hands_had(const struct request_hands *hands, uint32_t tid, uint64_t t_ns, uint64_t to_ns);
 
-/* Whether a wake-up by futex released a lock, and did not hand on work of the request: one of the two threads takes and
- * releases it; or the woken thread had been given its work before, by another word. A thread that was given work of the
- * request itself finished it, whatever the word. */
+/* Whether a wake-up by futex released a lock, by the first of these rules that applies:
+ * - The wake-up gave the woken thread work of the request: no.
+ * - One of the two threads takes and releases a lock at this word: yes.
+ * - The waker had been given work of the request, which it has finished: no.
+ * - The woken thread had been given its work before, by another word: yes. */
 bool request_hands_is_release(const struct request_hands *hands, uint32_t waiter_tid,
                               const struct recorder_record *woken);

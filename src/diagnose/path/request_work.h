@@ -32,18 +32,19 @@ struct work_arrivals {
 };
 struct work_arrivals request_work_arrivals(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);
 
-/* Of the arrivals that `thread` read at `read`, the one whose request, that of `subject`, it answered at `answer`, if
- * it answered as many requests as had arrived, until its next read: then in the same order. NULL: not so. */
+/* Several requests had arrived on socket `cookie` when `thread` read it at `read_ns`. If it answered as many until its
+ * next read, it answered them in their order. Returns the arrival of the request of `subject`, which it answered at
+ * `answer_ns`. NULL: the numbers differ. */
 const struct recorder_record *request_work_arrival_in_order(const struct flight_index *index,
                                                             const struct flight_list *thread, uint64_t cookie,
                                                             uint64_t subject, uint64_t read_ns, uint64_t answer_ns);
 
-/* The first send of the thread on a socket other than `except` (a cookie; 0: any) that ended at `t` or just after it,
- * as one does that has had an effect at `t`; NULL: none. */
+/* Returns the thread's first send, on a socket other than `except` (a cookie; 0: any), that ended at `t_ns` or just
+ * after it: a send ends just after its effect. NULL: none. */
 const struct recorder_record *request_work_send_at(const struct flight_index *index, uint32_t tid, uint64_t t_ns,
                                                    uint64_t except);
-/* The local send that caused an arrival; NULL: it came from elsewhere, or the sender is not known. Over TCP, sender and
- * receiver must agree on the sequence number. */
+/* Returns the send of this node that caused an arrival. NULL: another node sent it, or the sender is not known. Over
+ * TCP, sender and receiver must agree on the sequence number. */
 const struct recorder_record *request_work_sender(const struct flight_index *index,
                                                   const struct recorder_record *arrival);
 

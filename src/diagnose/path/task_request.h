@@ -1,6 +1,6 @@
-/* Which request a task of an event loop (asyncio, uvloop) works for: the one whose reply it sends, or the one whose
- * reply a task sends that waits for it. From RECORDER_TASK. The second is known only from jobs that a thread finishes
- * for both. Each function returns the request's socket; 0: not known. Pure: reads only the indexed window. */
+/* Finds the request that a task of an event loop (asyncio, uvloop) works for: the task sends the request's reply, or a
+ * task that waits for it does. From RECORDER_TASK. The latter is known only from jobs that a thread finishes for both
+ * tasks. Each function returns the request's socket; 0: not known. Pure: reads only the indexed window. */
 #pragma once
 
 #include "diagnose/flight/flight_index.h"
