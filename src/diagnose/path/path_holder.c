@@ -82,7 +82,7 @@ static bool is_followed(const struct holder_walk *walk)
     return walk->kind != REQUEST_PART_UNATTRIBUTED;
 }
 
-/* Since when before `t` the thread did not sleep; `t`: it did until then. Goes back to `from` at most. */
+/* Returns since when the thread had been awake at `t_ns`, not before `from_ns`; `t_ns` if it slept until then. */
 static uint64_t awake_since(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
                             uint64_t t_ns)
 {
@@ -95,7 +95,7 @@ static uint64_t awake_since(const struct flight_index *index, const struct fligh
     return t_ns > from_ns ? t_ns : from_ns;
 }
 
-/* When the thread first slept in [from, t); `t`: it did not. */
+/* Returns when the thread first slept in [from_ns, t_ns); `t_ns` if it did not. */
 static uint64_t first_sleep(const struct flight_index *index, const struct flight_list *thread, uint64_t from_ns,
                             uint64_t t_ns)
 {
@@ -109,7 +109,7 @@ static uint64_t first_sleep(const struct flight_index *index, const struct fligh
     return first_ns > from_ns ? first_ns : from_ns;
 }
 
-/* The thread had the lock from `start` on, awake. */
+/* Adds the time from `start_ns` on, in which the thread had the lock and was awake. */
 static void add_holder(const struct holder_walk *walk, const struct flight_list *thread, uint64_t start_ns)
 {
     while (walk->out->next_end_ns > start_ns && !walk->out->is_full) {
@@ -123,8 +123,8 @@ static void add_holder(const struct holder_walk *walk, const struct flight_list 
     }
 }
 
-/* The thread that had the lock when `r` was written had lost it by `start`. Since then the thread that waited for it
- * had it, if it has been woken and has not slept since, or one that did not wait. */
+/* The thread that had the lock when `r` was written had lost it by `start_ns`. The next holder is the thread that
+ * waited for the lock, since it was woken, if it has not slept since. Until it was woken, the holder is not known. */
 static void add_next_holder(const struct holder_walk *walk, const struct recorder_record *r, uint64_t start_ns)
 {
     const struct flight_list *next = r && r->tid != walk->waiter ? flight_index_thread(walk->index, r->tid) : NULL;
@@ -143,13 +143,13 @@ static void add_next_holder(const struct holder_walk *walk, const struct recorde
                                                         .reason = "the holder is not known"});
 }
 
-/* A thread that sleeps does not have such a lock. So each record holds until the holder sleeps, and the next one's
- * holder has had it since it was last woken. */
+/* A sleeping thread does not have such a lock. So the holder of a record has the lock until it sleeps, and the holder
+ * of the next record has had it since that thread was last woken. */
 bool path_holder_add_held(const struct holder_walk *walk, const struct recorder_record *left, uint32_t tid,
                           uint64_t from_ns, uint64_t end_ns)
 {
     const struct held_locks *locks = flight_index_held_locks(walk->index);
-    struct holder_walk of_gil = *walk; /* of no other lock are the holders recorded */
+    struct holder_walk of_gil = *walk; /* the holders of other locks are not recorded */
     const struct flight_list *holder = flight_index_thread(walk->index, tid);
     uint64_t t_ns = end_ns;
     if (!left || left->syscall != SYS_futex || !held_locks_have_word(locks, recorder_high(left->value), left->object))

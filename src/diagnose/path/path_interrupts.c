@@ -71,7 +71,8 @@ static void add(const struct recorder_record *r, const struct path_segment *s, u
     e->interrupts[e->interrupt_count++] = (struct path_interrupt){s->start_ns, end_ns - start_ns, r->object};
 }
 
-/* That which interrupted an idle CPU names no thread: it is the one that ended when the CPU went on to the thread. */
+/* A record of an interrupt on an idle CPU names no thread. It delayed this thread if it ended just before the CPU
+ * switched to the thread. */
 void path_interrupts_add(const struct path_interrupt_list *list, const struct path_segment *s, uint32_t tid,
                          uint64_t from_ns, uint64_t to_ns, struct path_evidence *e)
 {

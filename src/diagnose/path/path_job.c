@@ -59,8 +59,8 @@ static uint64_t socket_of_message(const struct flight_list *thread, const struct
     return 0;
 }
 
-/* The event loop slept for events after the job's message: so it had dealt with that, and the request waited for
- * something else. */
+/* False if the event loop slept for events after the job's message: it had handled the message by then, and the request
+ * waited for another event. */
 bool path_job_is_ready(const struct path_walk *w, uint64_t t_ns)
 {
     if (!w->finished)

@@ -46,8 +46,8 @@ void path_mark_finished(struct path_walk *w)
     path_ready_add(w, w->floor_ns, REQUEST_PART_LOOP_BUSY, false, "the event loop served others");
 }
 
-/* What the thread of this slice last sent on another socket than its request's, before w->t; the send itself may end
- * after that. NULL: nothing. */
+/* Returns the last send of the slice's thread before w->t_ns, on another socket than its request's; the send itself may
+ * end after that. NULL: no such send. */
 static const struct recorder_record *last_question(const struct path_walk *w, const struct work_slice *slice)
 {
     const struct recorder_record *sending = request_work_send_at(w->index, slice->tid, w->t_ns, path_walk_subject(w));
@@ -65,8 +65,8 @@ static const struct recorder_record *last_question(const struct path_walk *w, co
     return NULL;
 }
 
-/* Another process of this node read at w->t what the thread of this slice had asked it, and when that arrived is not
- * recorded. */
+/* Another process of this node read at w->t_ns the call of the slice's thread. The arrival of the call is not recorded:
+ * goes back to the thread's send. */
 static void go_to_asker(struct path_walk *w, const struct work_slice *slice)
 {
     const struct recorder_record *question = last_question(w, slice);
@@ -121,8 +121,8 @@ static bool is_by_own_thread(const struct path_walk *w, const struct recorder_re
            request_hands_find(w->hands, sent->tid, sent->time_ns);
 }
 
-/* Whether this send on the socket of a service was the request's: by a thread that worked for it, or on a connection
- * that one made for it. On one that requests share, the last question need not be this one's. */
+/* Whether this send on the socket of a service was the request's: a thread that worked for the request sent it, or
+ * opened the connection for it. On a connection that requests share, the last send may be another request's. */
 static bool is_own_question(const struct path_walk *w, const struct flight_list *socket, uint32_t send)
 {
     const uint32_t before = flight_previous_operation(socket, send);
@@ -132,7 +132,7 @@ static bool is_own_question(const struct path_walk *w, const struct flight_list 
             is_by_own_thread(w, connect->record));
 }
 
-/* The answer of a service elsewhere arrived at `arrival`: the request waited since it asked. */
+/* The answer of a service of another node arrived at `arrival`: the request had waited since its call. */
 static void at_remote_answer(struct path_walk *w, const struct recorder_record *arrival)
 {
     const struct flight_list *socket = flight_index_socket(w->index, arrival->object);
@@ -347,7 +347,8 @@ static const struct recorder_record *find_last_idle(struct path_walk *w, uint64_
     return NULL;
 }
 
-/* What the thread read for this request, other than its own socket, in (from, t). */
+/* Returns the arrival of data that the thread read for this request in (from_ns, t_ns), on another socket than the
+ * request's. */
 static const struct recorder_record *find_own_arrival(struct path_walk *w, uint64_t from_ns, uint64_t t_ns,
                                                       uint64_t answer_ns)
 {
@@ -367,10 +368,10 @@ static const struct recorder_record *find_own_arrival(struct path_walk *w, uint6
     return NULL;
 }
 
-/* The thread waited from `left` to w->t, when it was woken. If for work, the request was not in its queue before that:
- * it was handed on later than its handler was last seen, if by the thread that woke this one. A thread that was waiting
- * for work when the handler was last seen would have been woken by that one, and work comes from its own process:
- * otherwise it had other work. */
+/* The thread waited from `left` to w->t_ns, when it was woken. If the request's handler, or another thread of the
+ * request, woke it, the request was handed on by this wake-up. Otherwise, the thread had other work if it did not yet
+ * wait when the handler was last seen (the handler would have woken it), or if a thread of another process woke it
+ * (work comes from its own process). */
 static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, const struct recorder_record *left,
                            const struct recorder_record *woken)
 {
@@ -407,7 +408,7 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     const enum request_part_kind busy = is_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
     const bool was_inferred = w->is_inferred;
     const struct recorder_record *left = NULL, *woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
-    /* What an event loop read before it slept, it had dealt with by then. */
+    /* An event loop has handled all data that it read before it sleeps. */
     const uint64_t since_ns = woken && path_wait_is_for_events(left) ? woken->time_ns : slice.end_ns;
     /* A thread that has finished one thing before another reads nothing for the latter in between. */
     const struct recorder_record *arrival =

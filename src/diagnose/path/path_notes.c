@@ -301,7 +301,8 @@ static bool is_ready(enum request_part_kind kind)
     return kind == REQUEST_PART_UNREAD || kind == REQUEST_PART_LOOP_BUSY || kind == REQUEST_PART_QUEUE_BEHIND;
 }
 
-/* Of the thread that the segments are shown with: it ran, for the request or for others, or as the holder of a lock. */
+/* Appends the code where CPU samples found the thread that the segments are shown with: it ran, for the request or for
+ * others, or as the holder of a lock. */
 static void put_samples(uint32_t tid, uint64_t from_ns, uint64_t to_ns, const struct path_names *names, struct buf *out)
 {
     struct code_tally tally;

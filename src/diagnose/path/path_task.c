@@ -21,8 +21,8 @@ void path_task_start(struct path_walk *w, const struct recorder_record *reply)
     w->task = handler ? handler : w->task;
 }
 
-/* Other tasks sent what this one asked, and read the answer: goes on where that came from. False: no such answer was
- * read. */
+/* Other tasks sent the call of this task and read its answer: goes on at the sender of the answer. False: no such
+ * answer was read. */
 static bool follow_answer(struct path_walk *w, const struct recorder_record *wait)
 {
     const struct recorder_record *read =
@@ -61,7 +61,8 @@ static bool can_follow_other(const struct path_walk *w, const struct recorder_re
            !task_serves(w->index, w->task_pid, other, w->subjects[0], wait->time_ns, w->t_ns + 1);
 }
 
-/* The thread that woke the current one to run the task: what that ran then may have let the task go on. */
+/* Thread `waker` woke the current thread, which then ran the task. Goes on in the task that `waker` ran then, which may
+ * have ended the task's wait. False: no such task is recorded. */
 static bool follow_waker(struct path_walk *w, const struct recorder_record *wait, uint32_t waker)
 {
     const struct flight_list *thread = flight_index_thread(w->index, waker);
@@ -102,7 +103,7 @@ static const struct recorder_record *find_wait(const struct path_walk *w)
     return task_wait_find(w->index, w->task_pid, w->task, w->floor_ns, w->t_ns);
 }
 
-/* What the task did since another one waited for it is not known. */
+/* The activity of the task is not known since the time when another task began to wait for it. */
 static bool skip_to_waiting(struct path_walk *w)
 {
     if (w->waiting_count == 0)

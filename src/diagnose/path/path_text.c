@@ -26,8 +26,8 @@
 #define SHORT_NS     1000    /* nor one so short */
 #define RUN_MIN_NS   1000000 /* a component of less time needs no CPU sample */
 #define MOST_SHARE   10      /* a stretch has less than this part of another kind: the sum of its kind is not shown */
-/* A thread that gives up the GIL waits for it again within this time. Less stolen time, its wait seems to begin earlier
- * than it did. */
+/* A thread that gives up the GIL waits for it again within this time. Where stolen time was subtracted, the wait seems
+ * to begin earlier than it did. */
 #define RELEASE_NS 1000000
 
 struct described {
@@ -302,7 +302,7 @@ static size_t sum_kinds(const struct path_text *text, size_t i, size_t end,
     return count;
 }
 
-/* Appends how long the stretch was of its kind, in how many steps, where its segment does not show that already. */
+/* Appends the time and the number of steps of the stretch's kind, unless the segment shows them already. */
 static void put_sum(const struct path_text *text, size_t i, size_t end, uint64_t kind_ns, struct request_segment *s,
                     char *out)
 {
@@ -320,7 +320,8 @@ static void put_sum(const struct path_text *text, size_t i, size_t end, uint64_t
     s->detail = out;
 }
 
-/* One segment for [i, end). It stands for all of them, and has the kind with the most time and one of its details. */
+/* Appends one segment for all of [i, end). It has the kind with the most time, and the detail of the longest segment of
+ * that kind. */
 static void put_stretch(struct path_text *text, size_t i, size_t end)
 {
     struct request_kind_time *times = text->times[text->segment_count];

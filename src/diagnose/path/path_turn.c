@@ -57,8 +57,8 @@ static bool is_sleep_for_events(const struct flight_event *e)
     return e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED && path_wait_is_for_events(e->record);
 }
 
-/* The requests that the thread read before event `i` in the same round: their tasks run before the one of `i`. Returns
- * the event of the last one; FLIGHT_NONE: none. */
+/* Returns the event of the last request that the thread read before event `i` in the same round; FLIGHT_NONE: none.
+ * Tasks of requests that were read earlier run earlier. */
 static uint32_t previous_in_round(const struct path_walk *w, uint32_t i)
 {
     while (i-- > 0 && flight_index_spend(w->index)) {
@@ -81,8 +81,8 @@ static bool is_earlier(const struct path_walk *w, uint32_t read, uint64_t cookie
     return false;
 }
 
-/* The request of the task that the thread ran at this record: its own one, or the one that the connection is for that
- * the task opens. 0: not known. */
+/* Returns the request of the task that the thread ran at this record: the task's own request, or, if the task opened a
+ * connection, the request that the connection was opened for. 0: not known. */
 static uint64_t find_request(const struct path_walk *w, const struct recorder_record *task)
 {
     const uint64_t request = task_request_of_run(w->index, task->tid, task->time_ns);
@@ -93,7 +93,8 @@ static uint64_t find_request(const struct path_walk *w, const struct recorder_re
     return task_request_of_sends(w->index, sent->object, sent->time_ns);
 }
 
-/* The same. A task that leaves its CPU often is looked up once: between two tasks with the same id, a reply is sent. */
+/* As find_request, but a task that leaves its CPU often is looked up once: between two tasks with the same id, a reply
+ * is sent. */
 static uint64_t request_of(struct path_walk *w, const struct recorder_record *task)
 {
     if (task->object == w->task)
@@ -141,9 +142,9 @@ static bool find_round(struct path_walk *w, uint32_t read, uint64_t t_ns)
     return true;
 }
 
-/* Whether the thread read a request, before this one or, if it has slept since, before `t_ns`, that no record shows it
- * to have worked for by `t_ns`. The walk goes back in time, and comes by here for each turn: only the first answer for
- * a round is searched for. */
+/* Whether the thread read an earlier request without any record of work for it by `t_ns`. Earlier: before this one or,
+ * if the thread has slept since, before `t_ns`. The walk asks this for each turn, going back in time: only the first
+ * result for a round is searched for. */
 static bool has_earlier(struct path_walk *w, uint32_t read, uint64_t t_ns)
 {
     uint64_t requests[REQUESTS_MAX];
@@ -161,9 +162,9 @@ static bool has_earlier(struct path_walk *w, uint32_t read, uint64_t t_ns)
     return w->turn.has_earlier;
 }
 
-/* A record at the end of the turn shows the task. Between two records, the task of the later one ran; but a task that
- * is this request's at the first of them goes on. Up to the first record after the read, the tasks ran in the order of
- * the reads. */
+/* A record at the end of the turn shows its task. Between two records, the task of the later one ran, unless the
+ * earlier one shows this request's task: that went on. Before the first record after the read, the tasks ran in the
+ * order of the reads. */
 struct path_turn path_turn_find(struct path_walk *w, uint64_t floor_ns, uint64_t t_ns)
 {
     struct path_turn turn = {.owner = REQUEST_OWNER_THIS, .from_ns = floor_ns};
@@ -185,7 +186,7 @@ struct path_turn path_turn_find(struct path_walk *w, uint64_t floor_ns, uint64_t
     return turn;
 }
 
-/* When the thread of this record, which leaves its CPU by it, had one again; the record's time if it leaves none. */
+/* If the thread leaves its CPU at this record, returns when it got a CPU again; otherwise the record's time. */
 static uint64_t back_on_cpu_ns(const struct path_walk *w, const struct recorder_record *run)
 {
     const struct flight_list *thread = flight_index_thread(w->index, run->tid);

@@ -16,7 +16,8 @@ void path_walk_stop(struct path_walk *w, const char *reason)
     w->end_reason = reason;
 }
 
-/* The call of the request's own process that the current thread works for. */
+/* Returns the socket of the call, by the request's own process, that the current thread works for; 0: none, or not
+ * known. */
 static uint64_t first_call(const struct path_walk *w)
 {
     uint64_t call = 0;
