@@ -76,8 +76,8 @@ static const struct {
      "of a cgroup: raise its limit, or find the processes that grow (`sonde memory`); of the node: give services limits "
      "(memory.high), or the node less work; docs/signals/reclaim.md."},
     {"blocked.long",
-     "look at the holder of the lock; otherwise the functions show which file system, server or device does not answer; "
-     "see dmesg; docs/signals/blocked.md."},
+     "look at the holder or the child that the text names; otherwise the functions show which file system, server or "
+     "device does not answer; see dmesg; docs/signals/blocked.md."},
     {"blocked.load", "the load average counts these tasks, which need no CPU: find out why the oldest one waits; "
                      "docs/signals/blocked.md."},
     {"oom.killed",
