@@ -1,7 +1,7 @@
 # The commands of the README; Meson does everything else.
 BUILD ?= build
 
-.PHONY: all run server test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package image clean
+.PHONY: all run server test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package rpm image clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -31,11 +31,11 @@ test-peers:             ## tests that compare with other projects' programs
 	@tools/run-tests peers
 
 test-sanitize test-tsan test-arm64 test-fuzz test-fresh: test-%:
-	@tools/install-packages build test peers cross fresh
+	@tools/install-packages build test peers cross fresh rpm
 	@tools/run-tests $*
 
 test-all:               ## all tiers, one after another
-	@tools/install-packages build test peers bench cross kernels fresh
+	@tools/install-packages build test peers bench cross kernels fresh rpm
 	@tools/run-tests all
 
 bench: all              ## a table of costs, each row with a peer measured in the same run
@@ -60,6 +60,10 @@ demo: all               ## run a model server under load together with `sonde up
 package:                ## Debian packages of the agent and of libsonde, in build/package
 	@tools/install-packages build package
 	@packaging/deb/build $(BUILD)/package
+
+rpm:                    ## RPM packages of the same, in build/rpm, also built on Debian
+	@tools/install-packages build rpm
+	@packaging/rpm/build $(BUILD)/rpm
 
 image: all              ## a container image of the agent as an OCI layout, in build/image
 	@packaging/container/build $(BUILD)/sonde $(BUILD)/image
