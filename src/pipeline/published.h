@@ -18,6 +18,7 @@ enum object_state {
     OBJECT_QUEUED,  /* being built by the builder thread */
     OBJECT_PRESENT,
     OBJECT_NO_RULES,
+    OBJECT_TOO_LARGE, /* its table does not fit, even alone: the stacks are copied */
 };
 
 struct published_object {

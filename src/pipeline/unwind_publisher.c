@@ -170,16 +170,22 @@ void unwind_publisher_trim(struct unwind_publisher *p)
 
 static void object_put(struct unwind_publisher *p, struct published_object *o, const struct unwind_table *table)
 {
+    const size_t bytes = table->value_count * UNWIND_VALUE_BYTES;
+    if (bytes > unwind_tables_max_bytes(p->tables)) {
+        unwind_publisher_set_state(p, o, OBJECT_TOO_LARGE);
+        p->refused++;
+        return;
+    }
     int r = unwind_tables_put_object(p->tables, table->values, table->value_count, &o->number);
     if (r == 0) {
         unwind_publisher_set_state(p, o, OBJECT_PRESENT);
-        o->bytes = table->value_count * UNWIND_VALUE_BYTES;
+        o->bytes = bytes;
         o->refusals = 0;
         p->puts++;
         p->generation++;
         return;
     }
-    bool soon = r == -ENOSPC && make_room(p, table->value_count * UNWIND_VALUE_BYTES);
+    bool soon = r == -ENOSPC && make_room(p, bytes);
     unwind_publisher_set_state(p, o, OBJECT_UNKNOWN);
     unwind_publisher_retry(p, o, soon ? ROOM_RETRY_NS : RETRY_NS << o->refusals);
     o->refusals += !soon && o->refusals < REFUSALS_MAX;
@@ -441,7 +447,7 @@ static void take_built(struct unwind_publisher *p)
             object_take_built(p, o, &built);
         if (!object_error_is_passing(built.error))
             unwind_cache_put(p->cache, built.object_id, built.table);
-        if (o && o->state == OBJECT_PRESENT)
+        if (o && (o->state == OBJECT_PRESENT || o->state == OBJECT_TOO_LARGE))
             unwind_cache_published(p->cache, o->id);
         p->trim_wanted = true;
     }

@@ -2,6 +2,7 @@
 #include "pipeline/unwind_publisher_builds.h"
 
 #include "resolve/unwind/unwind_cache.h"
+#include "sources/tables/unwind_tables.h"
 
 #define BUILD_AFTER_NS 1000000000ull /* for so long, lookups do not prove that a table is worth building */
 #define RETRY_NS       10000000000ull
@@ -10,6 +11,9 @@
 /* A table is worth building before its lookups have cost as much: it also saves copies of stacks, and ends deep
  * stacks, which are not copied completely. */
 #define BUILD_PER_LOOKUP (8 * LOOKUP_NS / BUILD_BYTE_NS)
+/* Real tables have 0.4 to 0.7 bytes for each byte of call frame information. Where a byte of the tables' memory has
+ * more than this, the table would not fit, and is not built: a file that was made for it could take any memory. */
+#define INPUT_PER_TABLE_BYTE 3
 
 void unwind_publisher_set_state(struct unwind_publisher *p, struct published_object *o, enum object_state state)
 {
@@ -57,7 +61,8 @@ void unwind_publisher_build(struct unwind_publisher *p, struct published_object 
 static bool is_worth_building(const struct unwind_publisher *p, const struct published_object *o, double *ret_worth)
 {
     struct unwind_demand demand;
-    if (o->state != OBJECT_WAITING || !o->users || !unwind_cache_demand(p->cache, o->id, &demand))
+    if (o->state != OBJECT_WAITING || !o->users || !unwind_cache_demand(p->cache, o->id, &demand) ||
+        demand.input_bytes / INPUT_PER_TABLE_BYTE > unwind_tables_max_bytes(p->tables))
         return false;
     const bool is_proven =
         p->now_ns - o->waiting_since_ns >= BUILD_AFTER_NS && demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;

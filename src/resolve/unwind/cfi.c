@@ -193,5 +193,6 @@ uint64_t cfi_input_bytes(const struct elf_file *f)
     for (size_t i = 0; i < array_size(sections); i++)
         if (sections[i] && sections[i]->size_bytes < UINT64_MAX - bytes)
             bytes += sections[i]->size_bytes;
-    return bytes;
+    const struct elf_section *all;
+    return elf_sections(f, &all) == 0 ? cfi_index_bytes_by_header(f) : bytes;
 }

@@ -39,9 +39,14 @@ static int load_section(const struct elf_file *f, struct cfi_index *index, enum 
     return 0;
 }
 
-/* Without section headers, .eh_frame is found by the header that PT_GNU_EH_FRAME points to. Its size is unknown; it is
- * read up to the end of its segment. */
-static int load_by_header(const struct elf_file *f, struct cfi_index *index)
+/* The part of a file that begins with .eh_frame. */
+struct eh_frame_part {
+    uint64_t offset, vaddr, size_bytes;
+};
+
+/* Without section headers, .eh_frame is found by the header that PT_GNU_EH_FRAME points to. Its size is unknown; the
+ * part extends to the end of its segment. */
+static int find_by_header(const struct elf_file *f, struct eh_frame_part *ret)
 {
     const struct elf_segment *header = elf_eh_frame_header(f);
     uint8_t bytes[16];
@@ -61,20 +66,37 @@ static int load_by_header(const struct elf_file *f, struct cfi_index *index)
         const struct elf_segment *s = &segments[i];
         if (vaddr < s->vaddr || vaddr - s->vaddr >= s->file_bytes)
             continue;
-        uint64_t size = s->file_bytes - (vaddr - s->vaddr);
-        if (size > CFI_MAX_SECTION_BYTES)
-            return -EFBIG;
-        _cleanup_free_ void *data = malloc(size);
-        if (!data)
-            return -ENOMEM;
-        if (elf_read(f, s->offset + (vaddr - s->vaddr), data, size) < 0)
-            return -ENOEXEC;
-        index->section_data[CFI_EH_FRAME] = data;
-        index->sections[CFI_EH_FRAME] =
-            (struct eh_frame){.data = take_ptr(data), .size = size, .vaddr = vaddr, .ends_at_zero = true};
+        const uint64_t skipped = vaddr - s->vaddr;
+        *ret = (struct eh_frame_part){
+            .offset = s->offset + skipped, .vaddr = vaddr, .size_bytes = s->file_bytes - skipped};
         return 0;
     }
     return -ENOENT;
+}
+
+uint64_t cfi_index_bytes_by_header(const struct elf_file *f)
+{
+    struct eh_frame_part part;
+    return find_by_header(f, &part) == 0 ? part.size_bytes : 0;
+}
+
+static int load_by_header(const struct elf_file *f, struct cfi_index *index)
+{
+    struct eh_frame_part part;
+    int r = find_by_header(f, &part);
+    if (r < 0)
+        return r;
+    if (part.size_bytes > CFI_MAX_SECTION_BYTES)
+        return -EFBIG;
+    _cleanup_free_ void *data = malloc(part.size_bytes);
+    if (!data)
+        return -ENOMEM;
+    if (elf_read(f, part.offset, data, part.size_bytes) < 0)
+        return -ENOEXEC;
+    index->section_data[CFI_EH_FRAME] = data;
+    index->sections[CFI_EH_FRAME] =
+        (struct eh_frame){.data = take_ptr(data), .size = part.size_bytes, .vaddr = part.vaddr, .ends_at_zero = true};
+    return 0;
 }
 
 static int index_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source)

@@ -452,3 +452,8 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
     pthread_mutex_unlock((pthread_mutex_t *)&t->lock);
     return bytes + t->mapping_bytes;
 }
+
+size_t unwind_tables_max_bytes(const struct unwind_tables *t)
+{
+    return t->max_bytes;
+}

@@ -43,5 +43,6 @@ bool unwind_tables_is_settled(struct unwind_tables *t);
 /* Waits until unwind_tables_is_settled; for tests. -ETIMEDOUT after 10 s. */
 int unwind_tables_settle(struct unwind_tables *t);
 
-/* Kernel memory held by objects, mappings and processes. */
+/* Kernel memory held by objects, mappings and processes; and the limit of objects and mappings. */
 size_t unwind_tables_bytes(const struct unwind_tables *t);
+size_t unwind_tables_max_bytes(const struct unwind_tables *t);

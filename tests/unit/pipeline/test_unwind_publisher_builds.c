@@ -141,6 +141,54 @@ static void test_prepare_is_not_charged_to_the_share(void **state)
     assert_true(w->publisher->share.saved_ns == saved_ns);
 }
 
+/* How much call frame information this program has. */
+static uint64_t input_bytes(struct fixture *w)
+{
+    struct unwind_demand demand;
+    assert_true(unwind_cache_demand(w->cache, w->objects[0].id, &demand));
+    return demand.input_bytes;
+}
+
+static uint64_t tables_built(const struct fixture *w)
+{
+    struct unwind_builder_stats stats;
+    unwind_builder_stats(w->publisher->builder, &stats);
+    return stats.built;
+}
+
+/* A file that was made for it could otherwise take any amount of memory. */
+static void test_table_that_cannot_fit_is_not_built(void **state)
+{
+    struct fixture *w = *state;
+    begin_with_share(w, 0.5);
+    look_up_rules(w, 0, 20000);
+    w->tables.max_bytes = input_bytes(w) / 4;
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    pass_time(w, 2 * SECOND_NS);
+    assert_not_built(w, &w->processes[0]);
+    assert_int_equal(tables_built(w), 0);
+    w->tables.max_bytes = SIZE_MAX;
+    assert_built(w, &w->processes[0]);
+}
+
+static void test_table_that_does_not_fit_is_built_once(void **state)
+{
+    struct fixture *w = *state;
+    begin_with_share(w, 0.5);
+    look_up_rules(w, 0, 20000);
+    w->tables.max_bytes = input_bytes(w) / 3;
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    pass_time(w, 2 * SECOND_NS);
+    assert_not_built(w, &w->processes[0]);
+    for (int i = 0; i < 3; i++) {
+        look_up_rules(w, 0, 20000);
+        pass_time(w, 1000 * SECOND_NS);
+        assert_not_built(w, &w->processes[0]);
+    }
+    assert_int_equal(tables_built(w), 1);
+    assert_int_equal(w->tables.puts, 0);
+}
+
 #define with_fixture(f) cmocka_unit_test_setup_teardown(f, make_fixture, free_fixture)
 
 int main(void)
@@ -153,6 +201,8 @@ int main(void)
         with_fixture(test_share_begins_with_the_most_wanted_table),
         with_fixture(test_prepare_does_not_wait_for_the_share),
         with_fixture(test_prepare_is_not_charged_to_the_share),
+        with_fixture(test_table_that_cannot_fit_is_not_built),
+        with_fixture(test_table_that_does_not_fit_is_built_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

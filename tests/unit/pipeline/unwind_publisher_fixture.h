@@ -30,6 +30,7 @@ struct unwind_tables {
     bool present[OBJECTS_MAX];
     unsigned puts, removals;
     unsigned max_objects;
+    size_t max_bytes;
     struct {
         uint32_t pid;
         size_t count;
@@ -101,6 +102,11 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
     return 0;
 }
 
+size_t unwind_tables_max_bytes(const struct unwind_tables *t)
+{
+    return t->max_bytes;
+}
+
 static inline uint64_t kernel_runtime(const struct unwind_tables *t, uint32_t pid)
 {
     for (size_t i = 0; i < PROCESSES_MAX; i++)
@@ -168,6 +174,7 @@ static inline int make_fixture(void **state)
     struct fixture *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     w->tables.max_objects = OBJECTS_MAX;
+    w->tables.max_bytes = SIZE_MAX;
     w->now_ns = clock_monotonic_ns();
     assert_int_equal(unwind_cache_new(1 << 20, &w->cache), 0);
     assert_int_equal(unwind_publisher_new(&w->tables, w->cache, NULL, 0, &w->publisher), 0);

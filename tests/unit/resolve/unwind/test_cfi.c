@@ -7,9 +7,12 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -478,6 +481,39 @@ static void test_excess_rules_are_counted(void **state)
     assert_null(none);
 }
 
+/* This program, as a packer leaves it. */
+static struct elf_file *open_self_without_sections(void)
+{
+    const size_t max = 64 << 20;
+    uint8_t *bytes = malloc(max);
+    assert_non_null(bytes);
+    FILE *self = fopen("/proc/self/exe", "re");
+    assert_non_null(self);
+    const size_t size = fread(bytes, 1, max, self);
+    fclose(self);
+    assert_true(size > sizeof(Elf64_Ehdr) && size < max);
+    Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+    header->e_shoff = 0;
+    header->e_shnum = header->e_shstrndx = 0;
+    struct elf_file *f = NULL;
+    assert_int_equal(elf_open_memory(bytes, size, &f), 0);
+    return f;
+}
+
+/* Such a file is not taken for one whose table costs nothing to build. */
+static void test_file_without_section_headers(void **state)
+{
+    (void)state;
+    _cleanup_(elf_file_freep) struct elf_file *whole = NULL;
+    assert_int_equal(elf_open(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &whole), 0);
+    _cleanup_(elf_file_freep) struct elf_file *f = open_self_without_sections();
+    assert_null(elf_section(f, ".eh_frame"));
+    assert_true(cfi_input_bytes(f) >= elf_section(whole, ".eh_frame")->size_bytes);
+    _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
+    assert_int_equal(cfi_build(f, &t), 0);
+    assert_true(t->row_count > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_debug_frame_of_version_4),
         cmocka_unit_test(test_arm64),
         cmocka_unit_test(test_files_without_cfi),
+        cmocka_unit_test(test_file_without_section_headers),
         cmocka_unit_test(test_search_in_large_tables),
         cmocka_unit_test(test_excess_rules_are_counted),
     };
