@@ -1,16 +1,16 @@
 /* See tls_sites.h. */
 #include "resolve/elf/tls_sites.h"
 
-#include "resolve/elf/elf_symbols.h"
+#include "resolve/elf/elf_functions.h"
 #include "resolve/elf/x86_code.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
 
-#define SYMBOLS_MAX_BYTES (64u << 20)
-#define CODE_BYTES        256  /* of a function that are decoded, */
-#define GO_CODE_BYTES     4096 /* and of one of Go */
+#define SYMBOLS_MAX_BYTES (256u << 20) /* of symbols, and of their names */
+#define CODE_BYTES        256          /* of a function that are decoded, */
+#define GO_CODE_BYTES     4096         /* and of one of Go */
 #define PLT               ".plt"
 
 enum function { READ, READ_EX, WRITE, WRITE_EX, FREE, BIO_WRITE, GO_READ, GO_WRITE, GO_MEMMOVE, FUNCTIONS };
@@ -31,23 +31,6 @@ struct function_code {
     uint64_t emulated; /* where its entry can be probed, for its return as well; 0: nowhere */
     uint64_t callee;   /* the first function of this file that it calls; 0: none */
 };
-
-static int find_functions(const struct elf_file *f, const char *table, uint64_t addresses[FUNCTIONS])
-{
-    struct elf_symbols symbols;
-    int r = elf_symbols_read(f, table, SYMBOLS_MAX_BYTES, &symbols);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < symbols.count; i++) {
-        const char *name =
-            ELF64_ST_TYPE(symbols.all[i].st_info) == STT_FUNC ? elf_symbols_name(&symbols, &symbols.all[i]) : NULL;
-        for (size_t n = 0; name && n < FUNCTIONS; n++)
-            if (strcmp(name, names[n]) == 0)
-                addresses[n] = symbols.all[i].st_value;
-    }
-    elf_symbols_free(&symbols);
-    return 0;
-}
 
 /* Reads the code at `address`, up to `max` bytes; returns how many. */
 static size_t read_code(const struct elf_file *f, uint64_t address, uint8_t *code, size_t max)
@@ -242,9 +225,9 @@ int tls_sites_find(const struct elf_file *f, struct tls_sites *ret)
 {
     uint64_t addresses[FUNCTIONS] = {0};
     struct tls_sites found = {0};
-    int r = find_functions(f, ".dynsym", addresses);
+    int r = elf_functions_find(f, ".dynsym", SYMBOLS_MAX_BYTES, names, FUNCTIONS, addresses);
     if ((r == 0 || r == -ENOENT) && elf_section(f, ".go.buildinfo"))
-        r = find_functions(f, ".symtab", addresses);
+        r = elf_functions_find(f, ".symtab", SYMBOLS_MAX_BYTES, names, FUNCTIONS, addresses);
     if (r < 0 && r != -ENOENT)
         return r;
     const bool is_go = addresses[GO_READ] && addresses[GO_WRITE] && addresses[GO_MEMMOVE];

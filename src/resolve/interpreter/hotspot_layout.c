@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SYMBOLS_MAX_BYTES (16u << 20)
+#define SYMBOLS_MAX_BYTES (8u << 20)
 #define TEXTS_MAX_BYTES   (8u << 20)
 #define DATA_MAX_BYTES    (8u << 20)
 #define ENTRIES_MAX       8192

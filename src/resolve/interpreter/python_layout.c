@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SYMBOLS_MAX_BYTES (16u << 20)
+#define SYMBOLS_MAX_BYTES (8u << 20)
 
 /* Minor versions of Python 3. */
 #define FIRST_MINOR        8
