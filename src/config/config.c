@@ -30,7 +30,8 @@ static const struct setting core_keys[] = {
      "a share of one CPU, 0.01% to 10000%, such as 5%",
      "CPU limit of Sonde, including its BPF programs; the default depends on the number of CPUs"},
     {"budget.memory", SETTING_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12,
-     "a size of at least 48MiB, such as 64MiB", "memory limit of Sonde, including BPF maps"},
+     "a size of at least 48MiB, such as 64MiB",
+     "memory limit of Sonde, including BPF maps; the default depends on the number of CPUs"},
     {"page.listen", SETTING_ADDRESS, FIELD(page_listen), 0, 0,
      "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070, or none", "where the page is served"},
     {"page.socket", SETTING_SOCKET, FIELD(page_socket), 0, 0, "an absolute path, at most 107 bytes, or none",
@@ -101,7 +102,7 @@ void config_defaults(struct config *c)
     *c = (struct config){
         .profile_rate_hz = CONFIG_RATE_HZ,
         .budget_one_cpu_share = budget_default_one_cpu_share(sysconf(_SC_NPROCESSORS_ONLN)),
-        .budget_memory_bytes = 64 << 20,
+        .budget_memory_bytes = budget_default_memory_bytes(sysconf(_SC_NPROCESSORS_CONF)),
         .page_listen = AGENT_LISTEN_ADDRESS,
         .page_socket = AGENT_SOCKET_PATH,
         .page_socket_mode = "0660",

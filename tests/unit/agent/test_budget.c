@@ -46,6 +46,10 @@ static void test_default_follows_the_machine_within_bounds(void **state)
     assert_true(budget_default_one_cpu_share(4) == 0.1);
     assert_true(budget_default_one_cpu_share(16) == 0.16);
     assert_true(budget_default_one_cpu_share(128) == 0.5);
+    assert_int_equal(budget_default_memory_bytes(1), 64 << 20);
+    assert_int_equal(budget_default_memory_bytes(16), 64 << 20);
+    assert_int_equal(budget_default_memory_bytes(64), 112 << 20);
+    assert_int_equal(budget_default_memory_bytes(384), 128 << 20);
 }
 
 static void test_full_detail_within_budget(void **state)
