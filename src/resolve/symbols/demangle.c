@@ -88,16 +88,37 @@ static const char *clone_suffix(const char *symbol, bool is_rust_legacy)
     return end && end[1] == '.' ? end + 1 : NULL;
 }
 
+static void add_text(struct output *o, const char *text, size_t size)
+{
+    memcpy(o->text + o->size, text, size);
+    o->size += size;
+}
+
+/* A suffix that does not fit is left out; likewise in add_plt. */
 static void add_clone(struct output *o, const char *suffix)
 {
     static const char opening[] = " [clone ";
     size_t size = suffix ? strlen(suffix) : 0;
     if (!size || !strncmp(suffix, ".llvm.", 6) || size + sizeof(opening) + 1 > DEMANGLED_MAX - o->size)
         return;
-    memcpy(o->text + o->size, opening, sizeof(opening) - 1);
-    memcpy(o->text + o->size + sizeof(opening) - 1, suffix, size);
-    o->size += sizeof(opening) - 1 + size;
-    o->text[o->size++] = ']';
+    add_text(o, opening, sizeof(opening) - 1);
+    add_text(o, suffix, size);
+    add_text(o, "]", 1);
+}
+
+#define PLT_SUFFIX "@plt" /* of a PLT stub (symbol_files_name) */
+
+/* The size of the symbol without PLT_SUFFIX, which libiberty refuses after a Rust name and drops after a C++ name. */
+static size_t size_without_plt(const char *symbol)
+{
+    const size_t size = strlen(symbol), suffix_size = sizeof(PLT_SUFFIX) - 1;
+    return size > suffix_size && !strcmp(symbol + size - suffix_size, PLT_SUFFIX) ? size - suffix_size : size;
+}
+
+static void add_plt(struct output *o)
+{
+    if (sizeof(PLT_SUFFIX) <= DEMANGLED_MAX - o->size)
+        add_text(o, PLT_SUFFIX, sizeof(PLT_SUFFIX) - 1);
 }
 
 static bool is_rust_v0(const char *symbol)
@@ -120,21 +141,26 @@ const char *demangle(const char *symbol, char out[DEMANGLED_MAX])
     if (!demangle_is_mangled(symbol))
         return demangle_copy(symbol, out);
     const bool is_v0 = is_rust_v0(symbol), is_cplus = is_itanium(symbol);
-    const size_t size = strlen(symbol);
+    const size_t size = size_without_plt(symbol);
+    char name[DEMANGLE_SYMBOL_MAX];
+    memcpy(name, symbol, size);
+    name[size] = '\0';
 
     struct output o = {.text = out};
-    bool is_rust = demangle_as(LANGUAGE_RUST, symbol, &o);
-    const char *suffix = clone_suffix(symbol, is_rust && !is_v0);
+    bool is_rust = demangle_as(LANGUAGE_RUST, name, &o);
+    const char *suffix = clone_suffix(name, is_rust && !is_v0);
     if (!is_rust) {
         char stem[DEMANGLE_SYMBOL_MAX];
-        size_t stem_size = suffix ? (size_t)(suffix - symbol) : size;
-        memcpy(stem, symbol, stem_size);
+        size_t stem_size = suffix ? (size_t)(suffix - name) : size;
+        memcpy(stem, name, stem_size);
         stem[stem_size] = '\0';
         if (!is_cplus || !demangle_as(LANGUAGE_CPLUS, stem, &o))
             return demangle_copy(symbol, out);
     }
     if (!o.full)
         add_clone(&o, suffix);
+    if (!o.full && symbol[size])
+        add_plt(&o);
     if (o.full)
         memcpy(out + DEMANGLED_MAX - 4, "...", 3);
     out[o.full ? DEMANGLED_MAX - 1 : o.size] = '\0';
