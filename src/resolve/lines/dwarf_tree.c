@@ -1,8 +1,9 @@
 /* Searches the tree of functions; see dwarf_tree.h.
  *
  * One walk for all places of a unit, into the entries that contain any of them. A child claims its places first, so
- * that each place is reported with the innermost function around it. The file is not trusted: entries are counted,
- * because siblings may form a cycle, and the depth is limited, because the walk is recursive. */
+ * that each place is reported with the innermost function around it. For places that are left, a second walk visits
+ * all entries, each once. The file is not trusted: entries are counted, because siblings may form a cycle, and the
+ * depth is limited, because the walk is recursive. */
 #include "resolve/lines/dwarf_tree.h"
 
 #include <dwarf.h>
@@ -16,8 +17,6 @@ struct walk {
     struct dwarf_place *places;
     dwarf_tree_report *report;
     void *context;
-    bool everywhere; /* second pass, also into entries that contain none of the places: a function may be nested in
-                        another one whose code lies elsewhere */
     uint64_t entries;
 };
 
@@ -44,6 +43,13 @@ void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64
     *ret_end = bounds[1] > bounds[0] ? bounds[1] : bounds[0];
 }
 
+static bool any_place_left(const struct walk *w, size_t first, size_t end)
+{
+    while (first < end && w->places[first].reported)
+        first++;
+    return first < end;
+}
+
 /* Walks a function, an inlined one, or a block. Places that no child claims belong to the function. Places of a block
  * are left to the function around it, whose scope `scope` then is. */
 static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, bool is_function, size_t first,
@@ -57,7 +63,7 @@ static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *
         if (begin == 0) /* discarded by the linker */
             continue;
         dwarf_places_between(w->places + first, end - first, begin, limit, &from, &to);
-        if (from == to)
+        if (!any_place_left(w, first + from, first + to))
             continue;
         walk_children(w, die, scope, first + from, first + to, depth);
         for (size_t i = first + from; is_function && i < first + to; i++) {
@@ -67,35 +73,51 @@ static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *
             w->report(w->context, &w->places[i], scope);
         }
     }
-    if (w->everywhere && !(is_function && scope->outer))
-        walk_children(w, die, NULL, first, end, depth);
 }
 
-static void walk_entry(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, size_t first, size_t end,
-                       unsigned depth)
+enum entry_kind { ENTRY_FUNCTION, ENTRY_INLINED, ENTRY_BLOCK, ENTRY_CONTAINER, ENTRY_OTHER };
+
+static enum entry_kind entry_kind_of(int tag)
 {
-    switch (w->dw->dwarf_tag(die)) {
+    switch (tag) {
     case DW_TAG_subprogram:
-        walk_code(w, die, &(struct dwarf_scope){.die = die}, true, first, end, depth);
-        return;
+        return ENTRY_FUNCTION;
     case DW_TAG_inlined_subroutine:
-        walk_code(w, die, &(struct dwarf_scope){.die = die, .outer = scope}, scope, first, end, depth);
-        return;
+        return ENTRY_INLINED;
     case DW_TAG_lexical_block:
     case DW_TAG_try_block:
     case DW_TAG_catch_block:
     case DW_TAG_with_stmt:
-        walk_code(w, die, scope, false, first, end, depth);
-        return;
+        return ENTRY_BLOCK;
     case DW_TAG_namespace:
     case DW_TAG_module:
     case DW_TAG_structure_type:
     case DW_TAG_class_type:
     case DW_TAG_union_type:
     case DW_TAG_interface_type:
+        return ENTRY_CONTAINER;
+    default:
+        return ENTRY_OTHER;
+    }
+}
+
+static void walk_entry(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, size_t first, size_t end,
+                       unsigned depth)
+{
+    switch (entry_kind_of(w->dw->dwarf_tag(die))) {
+    case ENTRY_FUNCTION:
+        walk_code(w, die, &(struct dwarf_scope){.die = die}, true, first, end, depth);
+        return;
+    case ENTRY_INLINED:
+        walk_code(w, die, &(struct dwarf_scope){.die = die, .outer = scope}, scope, first, end, depth);
+        return;
+    case ENTRY_BLOCK:
+        walk_code(w, die, scope, false, first, end, depth);
+        return;
+    case ENTRY_CONTAINER:
         walk_children(w, die, scope, first, end, depth);
         return;
-    default:
+    case ENTRY_OTHER:
         return;
     }
 }
@@ -113,14 +135,29 @@ static void walk_children(struct walk *w, Dwarf_Die *die, const struct dwarf_sco
     } while (w->dw->dwarf_siblingof(&child, &child) == 0);
 }
 
+/* Walks every function below `die`: one may be nested in another one whose code lies elsewhere. */
+static void walk_functions(struct walk *w, Dwarf_Die *die, size_t count, unsigned depth)
+{
+    Dwarf_Die child;
+    if (depth == DEPTH_MAX || w->dw->dwarf_child(die, &child) != 0)
+        return;
+    do {
+        const enum entry_kind kind = entry_kind_of(w->dw->dwarf_tag(&child));
+        if (++w->entries > ENTRIES_MAX)
+            return;
+        if (kind == ENTRY_FUNCTION)
+            walk_entry(w, &child, NULL, 0, count, depth + 1);
+        if (kind != ENTRY_OTHER)
+            walk_functions(w, &child, count, depth + 1);
+    } while (w->dw->dwarf_siblingof(&child, &child) == 0);
+}
+
 int dwarf_tree_walk(const struct dwarf_library *dw, Dwarf_Die *unit, struct dwarf_place *places, size_t count,
                     dwarf_tree_report *report, void *context)
 {
     struct walk w = {.dw = dw, .places = places, .report = report, .context = context};
     walk_children(&w, unit, NULL, 0, count, 0);
-    for (size_t i = 0; i < count && !w.everywhere; i++)
-        w.everywhere = !places[i].reported;
-    if (w.everywhere)
-        walk_children(&w, unit, NULL, 0, count, 0);
+    if (any_place_left(&w, 0, count))
+        walk_functions(&w, unit, count, 0);
     return w.entries > ENTRIES_MAX ? -E2BIG : 0;
 }

@@ -37,6 +37,58 @@ static __attribute__((noinline)) void known(unsigned n)
 }
 enum { LAST_LINE = __LINE__ - 1 };
 
+/* Code of this unit that belongs to no function. */
+__asm__(".text\noutside_functions: nop\n");
+extern const char outside_functions[];
+
+/* Functions that are inlined into one another, each in a block. */
+#define NESTED_LEVELS 26
+#define INLINED       static inline __attribute__((always_inline)) void
+#define NESTED(level, inner)                                                                                           \
+    INLINED nested_##level(unsigned n)                                                                                 \
+    {                                                                                                                  \
+        if (sink != n) {                                                                                               \
+            volatile unsigned in_a_block = n;                                                                          \
+            nested_##inner(in_a_block + 1);                                                                            \
+        }                                                                                                              \
+    }
+INLINED nested_a(unsigned n)
+{
+    __asm__ volatile("nested_place: nop" ::"r"(n));
+}
+NESTED(b, a)
+NESTED(c, b)
+NESTED(d, c)
+NESTED(e, d)
+NESTED(f, e)
+NESTED(g, f)
+NESTED(h, g)
+NESTED(i, h)
+NESTED(j, i)
+NESTED(k, j)
+NESTED(l, k)
+NESTED(m, l)
+NESTED(n, m)
+NESTED(o, n)
+NESTED(p, o)
+NESTED(q, p)
+NESTED(r, q)
+NESTED(s, r)
+NESTED(t, s)
+NESTED(u, t)
+NESTED(v, u)
+NESTED(w, v)
+NESTED(x, w)
+NESTED(y, x)
+NESTED(z, y)
+extern const char nested_place[];
+
+static __attribute__((noinline)) void deeply_inlined(unsigned n)
+{
+    nested_z(n);
+    sink++;
+}
+
 struct place {
     char path[PATH_MAX];
     uint64_t address;
@@ -129,6 +181,39 @@ static void test_own_lines_are_found(void **state)
         assert_int_equal(source_lines_rows(lines)[i].count, 0);
 }
 
+/* The place outside all functions has the whole tree searched: a search that took twice as long with each level ended
+ * at its limit, and the file counted as damaged. */
+static void test_code_outside_functions_is_no_damage(void **state)
+{
+    const struct fixture *f = *state;
+    const char *path = f->object->path;
+    uint64_t base = 0;
+    skip_where_lines_cannot_be();
+    deeply_inlined(3);
+    dl_iterate_phdr(find_base, &base);
+    struct frame frames[] = {fixture_frame(FRAME_NATIVE, "nested", path, (uintptr_t)nested_place - base),
+                             fixture_frame(FRAME_NATIVE, "outside", path, (uintptr_t)outside_functions - base),
+                             fixture_frame(FRAME_NATIVE, "nowhere", path, 1)};
+    for (size_t i = 0; i < array_size(frames); i++)
+        frames[i].build_id = f->object->build_id;
+    const struct resource resource = fixture_resource(1, "test");
+    _cleanup_(profile_freep) struct profile *profile = NULL;
+    assert_int_equal(profile_new(0, &profile), 0);
+    assert_int_equal(fixture_add(profile, &resource, 1, "test", 1, frames, array_size(frames)), 0);
+
+    _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
+    const struct source_lines_options options = {.inlines = true, .stop_fd = -1};
+    struct source_lines_stats stats;
+    assert_int_equal(source_lines_find(profile, f->noted, &options, &lines), 0);
+    source_lines_stats(lines, &stats);
+    assert_int_equal(stats.without[SOURCE_LINE_DAMAGED], 0);
+    assert_true(stats.without[SOURCE_LINE_NO_PLACE] >= 1);
+    const struct profile_frame_lines *row = &source_lines_rows(lines)[0];
+    assert_int_equal(row->count, NESTED_LEVELS + 1);
+    assert_string_equal(row->lines[0].function, "nested_a");
+    assert_string_equal(row->lines[NESTED_LEVELS].function, "deeply_inlined");
+}
+
 static void test_deadline_loses_only_lines(void **state)
 {
     const struct fixture *f = *state;
@@ -160,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_own_lines_are_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_code_outside_functions_is_no_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deadline_loses_only_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stop_fd_ends_the_search, setup, teardown),
     };
