@@ -1,12 +1,14 @@
 /* The cost of a request inside the kernel, without anything else: a process reads a request and writes a reply on 64
  * connections in turn, timed while all requests have arrived already. It includes no wait and no context switch, so a
- * busy machine gives the same result. `request-path ROUNDS [opaque]` prints the 10th percentile over rounds, in
- * nanoseconds per request; opaque: the requests are records of TLS. */
+ * busy machine gives the same result. `request-path ROUNDS [opaque | tls]` prints the 10th percentile over rounds, in
+ * nanoseconds per request. opaque: the requests look like records of TLS. tls: they are, read by SSL_read and replied
+ * to by SSL_write. */
 #include "bench.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -17,8 +19,15 @@
 
 #define TLS_HEAD    "\x17\x03\x03\x01\x01" /* application data of TLS 1.2, 257 bytes */
 
+#define ANONYMOUS   "ADH-AES128-GCM-SHA256:@SECLEVEL=0" /* needs no certificate */
+
 struct exchange {
     const char *request, *head;
+};
+
+struct connection {
+    int fd;
+    SSL *ssl; /* NULL without TLS */
 };
 
 static const struct exchange http = {
@@ -36,38 +45,78 @@ static void set_undelayed(int fd)
     must(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0, "setsockopt");
 }
 
-/* Sends a request on every connection, signals `ready`, and reads the replies after a byte arrives on `served`. */
-static void be_client(const struct sockaddr_in *address, const struct exchange *exchange, int ready, int served)
+/* A connection on `fd`; over TLS with `tls`, of either end. */
+static struct connection connection_of(int fd, SSL_CTX *tls, int (*handshake)(SSL *))
 {
-    int fds[CONNECTIONS];
+    set_undelayed(fd);
+    struct connection c = {.fd = fd, .ssl = tls ? SSL_new(tls) : NULL};
+    must(!tls || (c.ssl && SSL_set_fd(c.ssl, fd) == 1 && handshake(c.ssl) == 1), "TLS");
+    return c;
+}
+
+static void receive(const struct connection *c)
+{
     char data[4096];
+    must((c->ssl ? SSL_read(c->ssl, data, sizeof(data)) : (int)read(c->fd, data, sizeof(data))) > 0, "read");
+}
+
+static void send_request(const struct connection *c, const char *request)
+{
+    const size_t bytes = strlen(request);
+    must((c->ssl ? SSL_write(c->ssl, request, (int)bytes) : (int)write(c->fd, request, bytes)) > 0, "write");
+}
+
+static void reply(const struct connection *c, const char *head)
+{
+    if (c->ssl) {
+        char data[4096];
+        int bytes = snprintf(data, sizeof(data), "%s%s", head, body);
+        must(SSL_write(c->ssl, data, bytes) == bytes, "SSL_write");
+        return;
+    }
+    struct iovec parts[2] = {{(char *)head, strlen(head)}, {body, sizeof(body) - 1}};
+    must(writev(c->fd, parts, 2) > 0, "writev");
+}
+
+/* Sends a request on every connection, signals `ready`, and reads the replies after a byte arrives on `served`. */
+static void be_client(const struct sockaddr_in *address, const struct exchange *exchange, SSL_CTX *tls, int ready,
+                      int served)
+{
+    struct connection connections[CONNECTIONS];
+    char byte;
     for (int i = 0; i < CONNECTIONS; i++) {
-        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
-        must(connect(fds[i], (const struct sockaddr *)address, sizeof(*address)) == 0, "connect");
-        set_undelayed(fds[i]);
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        must(connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0, "connect");
+        connections[i] = connection_of(fd, tls, SSL_connect);
     }
     do {
         for (int i = 0; i < CONNECTIONS; i++)
-            must(write(fds[i], exchange->request, strlen(exchange->request)) > 0, "write");
+            send_request(&connections[i], exchange->request);
         must(write(ready, "x", 1) == 1, "write");
-        if (read(served, data, 1) != 1)
+        if (read(served, &byte, 1) != 1)
             _exit(0);
         for (int i = 0; i < CONNECTIONS; i++)
-            must(read(fds[i], data, sizeof(data)) > 0, "read");
+            receive(&connections[i]);
     } while (1);
 }
 
-static double serve_round(const struct exchange *exchange, const int *fds)
+static double serve_round(const struct exchange *exchange, const struct connection *connections)
 {
-    char data[4096];
-    const size_t head_bytes = strlen(exchange->head);
     double began_ns = now_ns();
     for (int i = 0; i < CONNECTIONS; i++) {
-        struct iovec reply[2] = {{(char *)exchange->head, head_bytes}, {body, sizeof(body) - 1}};
-        must(read(fds[i], data, sizeof(data)) > 0, "read");
-        must(writev(fds[i], reply, 2) > 0, "writev");
+        receive(&connections[i]);
+        reply(&connections[i], exchange->head);
     }
     return (now_ns() - began_ns) / CONNECTIONS;
+}
+
+static SSL_CTX *anonymous_tls(void)
+{
+    SSL_CTX *tls = SSL_CTX_new(TLS_method());
+    must(tls && SSL_CTX_set_max_proto_version(tls, TLS1_2_VERSION) == 1 &&
+             SSL_CTX_set_cipher_list(tls, ANONYMOUS) == 1 && SSL_CTX_set_dh_auto(tls, 1) == 1,
+         "TLS");
+    return tls;
 }
 
 static int compare(const void *a, const void *b)
@@ -79,8 +128,10 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static double times[ROUNDS_MAX];
-    int rounds = argc > 1 ? atoi(argv[1]) : 2000, ready[2], served[2], fds[CONNECTIONS];
+    int rounds = argc > 1 ? atoi(argv[1]) : 2000, ready[2], served[2];
     const struct exchange *exchange = argc > 2 && !strcmp(argv[2], "opaque") ? &opaque : &http;
+    SSL_CTX *tls = argc > 2 && !strcmp(argv[2], "tls") ? anonymous_tls() : NULL;
+    struct connection connections[CONNECTIONS];
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
@@ -92,17 +143,17 @@ int main(int argc, char **argv)
     must(client >= 0, "fork");
     if (client == 0) {
         close(served[1]);
-        be_client(&address, exchange, ready[1], served[0]);
+        be_client(&address, exchange, tls, ready[1], served[0]);
     }
     for (int i = 0; i < CONNECTIONS; i++) {
-        fds[i] = accept(listener, NULL, NULL);
-        must(fds[i] >= 0, "accept");
-        set_undelayed(fds[i]);
+        int fd = accept(listener, NULL, NULL);
+        must(fd >= 0, "accept");
+        connections[i] = connection_of(fd, tls, SSL_accept);
     }
     for (int i = 0; i < rounds; i++) {
         char byte;
         must(read(ready[0], &byte, 1) == 1, "read");
-        times[i] = serve_round(exchange, fds);
+        times[i] = serve_round(exchange, connections);
         must(write(served[1], "x", 1) == 1, "write");
     }
     qsort(times, (size_t)rounds, sizeof(times[0]), compare);

@@ -20,6 +20,7 @@ import losses
 import measure
 import servers
 import packages
+import protocols
 import reclaims
 import stacks
 import trace_summary
@@ -441,6 +442,20 @@ class Bench:
                 self.row(f"nginx, {what}, {way} attached", cost[way], "", "", f"{cost['empty pair']} empty pair",
                          ratio=found[way][at][0] / (found["empty pair"][at][0] or 1e-3), **({"target": "<= 5 % lost", "met": found[way][at][0] >= -5} if at == 0 else {}))
 
+    def protocols(self):
+        """Requests per second of busy servers, for each protocol, and the time of a pair of TLS calls, with `sonde up` and without it (protocols.py)."""
+        changes, pair = protocols.compare(self.up, self.folder, max(1, self.seconds // 5), self.options.rounds)
+        for case, rate, cpu_us in changes:
+            what = f"requests a second, {case.name}"
+            if case.missing:
+                self.row(what, f"not measured: {case.missing}")
+                continue
+            self.row(what, f"{rate.observed:.0f}", f"{rate.without:.0f} without", rate.spread(), ratio=rate.ratio, target=f"<= {case.lost} % lost",
+                     met=rate.ratio >= 1 - case.lost / 100)
+            self.row("  ... the server's CPU, us", f"{cpu_us.observed:.2f}", f"{cpu_us.without:.2f} without", cpu_us.spread(), ratio=cpu_us.ratio)
+        self.row("ns: SSL_read and SSL_write of a request", f"{pair.observed:.0f}", f"{pair.without:.0f} without", pair.spread(), ratio=pair.ratio, target="<= 2000 added",
+                 met=pair.added <= 2000)
+
     def drops(self):
         """The signal `drops`: its overhead for a packet that the kernel drops, and the run time of its programs, compared with bpftrace's counts by reason
         and by port."""
@@ -531,9 +546,9 @@ class Bench:
         self.row("MB of trace JSON a second of CPU", f"{rate / 1e6:.0f}", f"{peer_rate / 1e6:.0f} Python", target=">= 500", met=rate >= 500e6, ratio=rate / peer_rate)
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
-    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
+    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "protocols", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "churn": churn, "memory": memory,
-            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops, "interrupts": interrupts, "reclaim": reclaim}
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "protocols": protocols, "drops": drops, "interrupts": interrupts, "reclaim": reclaim}
 
 
 def perf_record(path, hz, scope, graph):

@@ -14,6 +14,12 @@ from pathlib import Path
 import measure
 from measure import which
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tests/causes"))
+import catalogue  # noqa: E402
+import client  # noqa: E402
+import injections  # noqa: E402
+import programs  # noqa: E402
+
 PORT = 18080
 SLICE_MS = 200
 OF_CAUSES = {"uvicorn": "asyncio", "node": "node", "go": "go", "java": "java", "mlserver": "mlserver", "triton": "triton"}  # tests/causes/catalogue.py
@@ -27,16 +33,25 @@ class Load:
         self.pids, self.command = pids, command
 
     def run(self, seconds):
-        """The number of requests."""
+        """The number of requests, and how many that was a second. Raises if one failed."""
         said = subprocess.run(self.command(seconds), capture_output=True, text=True, check=True).stdout
-        return int(re.search(r"(\d+) requests (?:in|completed)", said)[1])
+        if re.search(r"Socket errors|Non-2xx|[1-9]\d* (failed|errored|timeout)", said):
+            raise RuntimeError(f"requests failed: {said[-500:]}")
+        requests, took_s = re.search(r"(\d+) (?:requests (?:in|completed)|succeeded)", said)[1], re.search(r"(?:requests|completed|finished) in ([\d.]+) ?s", said)[1]
+        return int(requests), int(requests) / float(took_s)
 
 
 def wrk(connections, url, *options):
     return lambda seconds: ["taskset", "-c", "1", which("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", *options, url]
 
 
-def configure(folder):
+def h2load(connections, url, *options):
+    """Ten streams at a time on each connection."""
+    return lambda seconds: ["taskset", "-c", "1", which("h2load"), f"-c{connections}", "-m10", f"-D{seconds}", *options, url]
+
+
+def configure(folder, more=""):
+    """`more`: directives of the server besides those of HTTP/1 at PORT."""
     (folder / "html").mkdir(parents=True)
     (folder / "html/index.html").write_text("hello\n")
     for path in (folder.parent, folder):
@@ -46,16 +61,23 @@ def configure(folder):
     path.write_text(f"""
         daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors; events {{ worker_connections 256; }}
         http {{ access_log off; keepalive_requests 100000000; {temporary}
-                server {{ listen 127.0.0.1:{PORT}; location / {{ root {folder}/html; }} }} }}""")
+                server {{ listen 127.0.0.1:{PORT}; {more} location / {{ root {folder}/html; }} }} }}""")
     return path
 
 
 @contextmanager
-def nginx(folder, connections):
-    configuration = configure(folder / "nginx")
+def running_nginx(folder, more=""):
+    """An nginx with one worker; `more`: see configure."""
+    configuration = configure(folder / "nginx", more)
     with measure.running("taskset", "-c", "0", which("nginx"), "-c", configuration, "-e", folder / "nginx/errors") as server:
         if not measure.wait_until(lambda: measure.get(PORT, "/"), 10):
             raise RuntimeError("nginx does not answer: " + (folder / "nginx/errors").read_text()[-300:])
+        yield server
+
+
+@contextmanager
+def nginx(folder, connections):
+    with running_nginx(folder) as server:
         yield Load([server.pid], wrk(connections, f"http://127.0.0.1:{PORT}/"))
 
 
@@ -65,23 +87,18 @@ def accepts(port):
 
 
 @contextmanager
-def redis(folder, connections):
+def redis(folder, connections, port=PORT):
     """Does not speak HTTP: what its connections cost until that is known, and what the programs cost that see every socket."""
-    load = ["taskset", "-c", "1", which("redis-benchmark"), "-p", str(PORT), "-c", str(connections), "-t", "get", "-n"]
-    with measure.running("taskset", "-c", "0", which("redis-server"), "--port", PORT, "--save", "", "--dir", folder) as server:
-        if not measure.wait_until(lambda: accepts(PORT), 10):
+    load = ["taskset", "-c", "1", which("redis-benchmark"), "-p", str(port), "-c", str(connections), "-t", "get", "-n"]
+    with measure.running("taskset", "-c", "0", which("redis-server"), "--port", port, "--save", "", "--dir", folder) as server:
+        if not measure.wait_until(lambda: accepts(port), 10):
             raise RuntimeError("redis does not listen")
         yield Load([server.pid], lambda seconds: [*load, str(100_000 * seconds)])
 
 
 @contextmanager
-def of_causes(name, folder, connections, options):
+def of_causes(name, folder, connections, options, port=PORT):
     """A server of `make causes`, whose requests do nothing but write the line that it logs of each."""
-    sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tests/causes"))
-    import catalogue
-    import client
-    import injections
-    import programs
     everywhere = os.sched_getaffinity(0)
     with ExitStack() as stack:
         cgroup = injections.Cgroup()
@@ -90,14 +107,14 @@ def of_causes(name, folder, connections, options):
         memory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sonde-bench-", dir="/dev/shm")))
         os.sched_setaffinity(0, {0})  # the server inherits it
         try:
-            server = programs.Server(OF_CAUSES[name], folder=disk, at=folder, memory=memory, cgroup=cgroup, port=PORT, options=options)
+            server = programs.Server(OF_CAUSES[name], folder=disk, at=folder, memory=memory, cgroup=cgroup, port=port, options=options)
         finally:
             os.sched_setaffinity(0, everywhere)
         stack.callback(server.stop)
         model = catalogue.SERVERS[OF_CAUSES[name]].model
         body = client.request_of("/clean?id=1", model).decode().partition("\r\n\r\n")[2]
         (folder / "post.lua").write_text(f'wrk.method = "POST"; wrk.headers["Content-Type"] = "application/json"; wrk.body = [[{body}]]')
-        url = f"http://127.0.0.1:{PORT}/v2/models/{model}/infer" if model else f"http://127.0.0.1:{PORT}/clean?id=1"
+        url = f"http://127.0.0.1:{port}/v2/models/{model}/infer" if model else f"http://127.0.0.1:{port}/clean?id=1"
         yield Load(server.pids(), wrk(connections, url, *(["-s", folder / "post.lua"] if model else [])))
 
 

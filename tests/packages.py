@@ -1,11 +1,13 @@
-"""Packages from PyPI in virtual environments, which are kept in the build directory: for tests (e2e/pypi.py) and benchmarks."""
+"""Packages from PyPI in virtual environments, and programs of Go modules, which are kept in the build directory: for tests (e2e/pypi.py) and benchmarks."""
 import contextlib
 import fcntl
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
-BUILD = Path(__file__).resolve().parent.parent / "build"  # shared by builds with sanitizers
+TESTS = Path(__file__).resolve().parent
+BUILD = TESTS.parent / "build"  # shared by builds with sanitizers
 PY_SPY = ["py-spy==0.4.1"]
 
 
@@ -47,3 +49,17 @@ def create_environment(place, needed, interpreters, fit):
             raise Missing(f"{needed[0]} cannot be had: " + (made.stderr.strip() or made.stdout.strip())[-200:])
     done.write_text(str(needed))
     return place / "bin"
+
+
+def go_program(name):
+    """The program of the Go module in tests/workloads/NAME, whose dependencies go.sum pins."""
+    program = BUILD / "go-programs" / name
+    with exclusive(program):
+        try:
+            made = subprocess.run(["go", "build", "-mod=readonly", "-o", program, "."], cwd=TESTS / "workloads" / name, env=dict(os.environ, CGO_ENABLED="0"),
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Missing(f"{name} cannot be built: {error}") from error
+    if made.returncode != 0:
+        raise Missing(f"{name} cannot be built: {made.stderr.strip()[-200:]}")
+    return program

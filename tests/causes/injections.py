@@ -1,5 +1,6 @@
 """The environment of the requests: a slow disk, a cgroup, CPU hogs, and decoys."""
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ DISK_BYTES_PER_SECOND = 4 << 20
 DIRECT_BYTES, MAPPED_BYTES = 8 << 20, 32 << 20
 PERIOD_US, QUOTA_US = 100_000, 10_000
 HOG = ["sh", "-c", "while :; do :; done"]
+cgroup_numbers = itertools.count(1)
 REMOTE = ("loss", "interrupts")  # need a RemoteService
 
 
@@ -18,6 +20,7 @@ class Cgroup:
     """A cgroup of ours, in either version: one directory, or one for each controller."""
 
     def __init__(self):
+        name_of_ours = f"sonde-causes-{os.getpid()}-{next(cgroup_numbers)}"
         mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         self.folders = {}
         for _, path, kind, options, *_ in mounts:
@@ -25,9 +28,9 @@ class Cgroup:
                 if kind == "cgroup2" and name in (Path(path) / "cgroup.controllers").read_text().split():
                     with contextlib.suppress(OSError):
                         (Path(path) / "cgroup.subtree_control").write_text(f"+{name}")
-                        self.folders[name] = (Path(path) / f"sonde-causes-{os.getpid()}", True)
+                        self.folders[name] = (Path(path) / name_of_ours, True)
                 elif kind == "cgroup" and controller in options.split(","):
-                    self.folders.setdefault(name, (Path(path) / f"sonde-causes-{os.getpid()}", False))
+                    self.folders.setdefault(name, (Path(path) / name_of_ours, False))
         for folder, _ in self.folders.values():
             folder.mkdir(exist_ok=True)
 
