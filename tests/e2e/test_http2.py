@@ -171,6 +171,36 @@ def test_hostile_connections_do_no_harm(sonde, agent, nginx):
     assert watching.running.alive
 
 
+class UpgradingServer(H2GrpcReceiver):
+    """Speaks HTTP/1 until a request asks for HTTP/2 without TLS (h2c), to which it replies on stream 1."""
+
+    def serve(self, connection):
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += connection.recv(1)
+        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n" + frame(SETTINGS, 0, 0) + frame(HEADERS, 1 | END_HEADERS, 1, b"\x88"))
+        super().serve(connection)
+
+
+def test_connection_that_is_upgraded_to_http2(sonde, agent):
+    """The request that asks for it is counted once, and so is each stream after it."""
+    server = UpgradingServer((0, ""))
+    watching = agent(*NO_BUDGET)
+    client = Http2Client(port_of(server), b"GET /upgraded HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n\r\n")
+    while client.incoming.readline() != b"\r\n":
+        pass
+    client.send(PREFACE + frame(SETTINGS, 0, 0))
+    client.next = 3
+    assert client.reply(1)[":status"] == "200"
+    for _ in range(3):
+        assert client.reply(client.call("/shop.Cart/GetItem"))["grpc-status"] == "0"
+    server.close()
+    calls = recorded(sonde, watching, 3, route="/shop.Cart/GetItem")
+    assert all((call["protocol"], call["grpc_status"], call["status"]) == ("grpc", 0, 200) for call in calls), calls
+    wait_for(lambda: watching.metric("rpc_server_call_duration_seconds_count", rpc_method="shop.Cart/GetItem") == 3, what="the calls to be counted")
+    assert watching.metric("http_server_request_duration_seconds_count", http_route="/upgraded") == 1
+
+
 # ---- other projects' servers and clients ----
 
 @pytest.mark.peer
