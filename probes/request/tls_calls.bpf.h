@@ -16,12 +16,14 @@
 #define TLS_ARGUMENT_1(r) ((r)->si)
 #define TLS_ARGUMENT_2(r) ((r)->dx)
 #define TLS_ARGUMENT_3(r) ((r)->cx)
+#define TLS_ARGUMENT_4(r) ((r)->r8)
 #define TLS_RESULT(r)     ((r)->ax)
 #elif defined(__TARGET_ARCH_arm64)
 #define TLS_ARGUMENT_0(r) ((r)->regs[0])
 #define TLS_ARGUMENT_1(r) ((r)->regs[1])
 #define TLS_ARGUMENT_2(r) ((r)->regs[2])
 #define TLS_ARGUMENT_3(r) ((r)->regs[3])
+#define TLS_ARGUMENT_4(r) ((r)->regs[4])
 #define TLS_RESULT(r)     ((r)->regs[0])
 #endif
 
@@ -134,7 +136,8 @@ static __always_inline void tls_take_written(struct tls_stream *s, __u64 ssl, __
         tls_note_buffered(s, pid);
 }
 
-static __always_inline void tls_begin_call(const struct user_registers *r, bool is_write, bool has_size_at)
+/* `size_at`: where the call will put how many bytes it took; 0: it returns that. */
+static __always_inline void tls_begin_call(const struct user_registers *r, bool is_write, __u64 size_at)
 {
     const __u64 id = bpf_get_current_pid_tgid();
     const __u32 tid = id, pid = id >> 32;
@@ -144,8 +147,8 @@ static __always_inline void tls_begin_call(const struct user_registers *r, bool 
                                   .stack = r->sp,
                                   .ssl = TLS_ARGUMENT_0(r),
                                   .text = TLS_ARGUMENT_1(r),
-                                  .size = has_size_at ? TLS_ARGUMENT_2(r) : (__u32)TLS_ARGUMENT_2(r),
-                                  .size_at = has_size_at ? TLS_ARGUMENT_3(r) : 0,
+                                  .size = size_at ? TLS_ARGUMENT_2(r) : (__u32)TLS_ARGUMENT_2(r),
+                                  .size_at = size_at,
                                   .is_write = is_write};
     struct tls_call *t = bpf_map_lookup_elem(&tls_calls, &tid);
     if (t)
@@ -200,7 +203,7 @@ int tls_read(struct user_registers *r)
 {
     preemption_disable();
     const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
-    tls_begin_call(r, false, false);
+    tls_begin_call(r, false, 0);
     timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
@@ -211,7 +214,7 @@ int tls_read_ex(struct user_registers *r)
 {
     preemption_disable();
     const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
-    tls_begin_call(r, false, true);
+    tls_begin_call(r, false, TLS_ARGUMENT_3(r));
     timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
@@ -222,7 +225,7 @@ int tls_write(struct user_registers *r)
 {
     preemption_disable();
     const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
-    tls_begin_call(r, true, false);
+    tls_begin_call(r, true, 0);
     timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;
@@ -233,7 +236,18 @@ int tls_write_ex(struct user_registers *r)
 {
     preemption_disable();
     const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
-    tls_begin_call(r, true, true);
+    tls_begin_call(r, true, TLS_ARGUMENT_3(r));
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
+    preemption_enable();
+    return 0;
+}
+
+SEC("uprobe")
+int tls_write_ex2(struct user_registers *r)
+{
+    preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
+    tls_begin_call(r, true, TLS_ARGUMENT_4(r));
     timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;

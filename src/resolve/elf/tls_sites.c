@@ -13,12 +13,13 @@
 #define GO_CODE_BYTES     4096         /* and of one of Go */
 #define PLT               ".plt"
 
-enum function { READ, READ_EX, WRITE, WRITE_EX, FREE, BIO_WRITE, GO_READ, GO_WRITE, GO_MEMMOVE, FUNCTIONS };
+enum function { READ, READ_EX, WRITE, WRITE_EX, WRITE_EX2, FREE, BIO_WRITE, GO_READ, GO_WRITE, GO_MEMMOVE, FUNCTIONS };
 
 static const char *const names[FUNCTIONS] = {"SSL_read",
                                              "SSL_read_ex",
                                              "SSL_write",
                                              "SSL_write_ex",
+                                             "SSL_write_ex2",
                                              "SSL_free",
                                              "BIO_write",
                                              "crypto/tls.(*Conn).Read",
@@ -127,22 +128,44 @@ static void add_site(const struct elf_file *f, struct tls_sites *s, enum tls_sit
         s->all[s->count++] = (struct tls_site){kind, offset};
 }
 
-/* One direction: the exported functions, or the internal function that both call. Returns the internal function, or an
- * exported one; 0: neither can be probed. */
-static uint64_t add_direction(const struct elf_file *f, struct tls_sites *s, const struct function_code *plain,
-                              const struct function_code *ex, enum tls_site_kind kind)
+/* One direction: the exported functions. Returns where the first one is probed; 0: not all of them can be. */
+static uint64_t add_exported(const struct elf_file *f, struct tls_sites *s, const struct function_code *plain,
+                             const struct function_code *ex, enum tls_site_kind kind)
 {
-    if (plain->emulated && (ex->emulated || !ex->address)) {
-        add_site(f, s, kind, plain->emulated);
-        if (ex->emulated)
-            add_site(f, s, kind + 1, ex->emulated);
-        return plain->emulated;
-    }
+    if (!plain->emulated || (!ex->emulated && ex->address))
+        return 0;
+    add_site(f, s, kind, plain->emulated);
+    if (ex->emulated)
+        add_site(f, s, kind + 1, ex->emulated);
+    return plain->emulated;
+}
+
+/* One direction: the internal function that both exported ones call, which has the arguments of `ex`, of this kind.
+ * Returns where it is probed; 0: there is none, or it cannot be. */
+static uint64_t add_internal(const struct elf_file *f, struct tls_sites *s, const struct function_code *plain,
+                             const struct function_code *ex, enum tls_site_kind kind)
+{
     const uint64_t callee =
         plain->callee && (plain->callee == ex->callee || !ex->address) ? emulated_entry(f, plain->callee) : 0;
     if (callee)
-        add_site(f, s, kind + 1, callee);
+        add_site(f, s, kind, callee);
     return callee;
+}
+
+static uint64_t add_reads(const struct elf_file *f, struct tls_sites *s, const struct function_code code[FUNCTIONS])
+{
+    return add_exported(f, s, &code[READ], &code[READ_EX], TLS_SITE_READ)
+               ?: add_internal(f, s, &code[READ], &code[READ_EX], TLS_SITE_READ_EX);
+}
+
+/* Since OpenSSL 3.3 SSL_write_ex calls SSL_write_ex2, and the internal function has its arguments. */
+static uint64_t add_writes(const struct elf_file *f, struct tls_sites *s, const struct function_code code[FUNCTIONS])
+{
+    const uint64_t exported = add_exported(f, s, &code[WRITE], &code[WRITE_EX], TLS_SITE_WRITE);
+    if (exported)
+        return exported;
+    return code[WRITE_EX2].address ? add_internal(f, s, &code[WRITE], &code[WRITE_EX2], TLS_SITE_WRITE_EX2)
+                                   : add_internal(f, s, &code[WRITE], &code[WRITE_EX], TLS_SITE_WRITE_EX);
 }
 
 /* ---- Go ---- */
@@ -206,8 +229,7 @@ static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTI
         code[i] = function_at(f, addresses[i]);
     s->has_functions = addresses[READ] && addresses[WRITE];
     if (s->has_functions) {
-        const uint64_t reads = add_direction(f, s, &code[READ], &code[READ_EX], TLS_SITE_READ),
-                       writes = add_direction(f, s, &code[WRITE], &code[WRITE_EX], TLS_SITE_WRITE);
+        const uint64_t reads = add_reads(f, s, code), writes = add_writes(f, s, code);
         const uint64_t end = addresses[FREE] ? emulated_with_arguments(f, addresses[FREE]) : 0;
         if (end)
             add_site(f, s, TLS_SITE_FREE, end);

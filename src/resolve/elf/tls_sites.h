@@ -15,6 +15,7 @@ enum tls_site_kind {
     TLS_SITE_READ_EX,   /* SSL_read_ex(ssl, buffer, size, &read), which returns 1; or an internal function like it */
     TLS_SITE_WRITE,     /* SSL_write, */
     TLS_SITE_WRITE_EX,  /* and SSL_write_ex, likewise */
+    TLS_SITE_WRITE_EX2, /* SSL_write_ex2(ssl, buffer, size, flags, &written), of OpenSSL 3.3 and later, likewise */
     TLS_SITE_FREE,      /* SSL_free(ssl); only its entry, and behind its first instructions */
     TLS_SITE_BIO_WRITE, /* BIO_write(bio, data, size); likewise */
     TLS_SITE_GO_READ,   /* (*Conn).Read(connection, buffer, size), behind the check of the stack */

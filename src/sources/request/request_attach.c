@@ -50,6 +50,7 @@ static const struct {
     {"tls_read_ex", FOR_TLS},
     {"tls_write", FOR_TLS},
     {"tls_write_ex", FOR_TLS},
+    {"tls_write_ex2", FOR_TLS},
     {"tls_return", FOR_TLS_IN_LOOP},
     {"tls_return_by_calls", FOR_TLS_BY_CALLS},
     {"tls_free", FOR_TLS},

@@ -30,7 +30,7 @@ struct helper {
 
 static bool has_return(uint32_t probe)
 {
-    return probe <= TLS_PROBE_WRITE_EX;
+    return probe <= TLS_PROBE_WRITE_EX2;
 }
 
 static struct bpf_link *attach(struct bpf_program *program, const struct tls_ask *ask, uint64_t offset, int fd,
@@ -111,7 +111,7 @@ _Noreturn void tls_helper_run(int control, struct request_bpf *bpf)
     const bool in_loop = bpf->rodata->has_preempt_disable; /* as request_attach.c has loaded them */
     h = (struct helper){
         .programs = {bpf->progs.tls_read, bpf->progs.tls_read_ex, bpf->progs.tls_write, bpf->progs.tls_write_ex,
-                     bpf->progs.tls_free, bpf->progs.tls_bio_write, bpf->progs.tls_go_read,
+                     bpf->progs.tls_write_ex2, bpf->progs.tls_free, bpf->progs.tls_bio_write, bpf->progs.tls_go_read,
                      in_loop ? bpf->progs.tls_go_text : bpf->progs.tls_go_text_by_calls, bpf->progs.tls_go_write},
         .returns = in_loop ? bpf->progs.tls_return : bpf->progs.tls_return_by_calls};
     keep_only(control, &h);

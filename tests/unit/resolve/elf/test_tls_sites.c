@@ -19,7 +19,7 @@
 #define CODE_AT  0x800
 #define FUNCTION 0x40 /* bytes a function */
 #define TEXTS                                                                                                          \
-    "\0SSL_read\0SSL_read_ex\0SSL_write\0SSL_write_ex\0SSL_free\0BIO_write\0crypto/tls.(*Conn).Read\0crypto/tls.(*Conn).Write\0runtime.memmove"
+    "\0SSL_read\0SSL_read_ex\0SSL_write\0SSL_write_ex\0SSL_free\0BIO_write\0SSL_write_ex2\0crypto/tls.(*Conn).Read\0crypto/tls.(*Conn).Write\0runtime.memmove"
 #define NAMES "\0.dynsym\0.strtab\0.plt\0.symtab\0.go.buildinfo"
 
 enum {
@@ -29,21 +29,22 @@ enum {
     SSL_WRITE_EX,
     SSL_FREE,
     BIO_WRITE,
+    SSL_WRITE_EX2,
     READ_INTERNAL,
     WRITE_INTERNAL,
     STUB,
     FUNCTIONS
 };
 
-#define EXPORTED 6
+#define EXPORTED 7
 
 struct image {
     Elf64_Ehdr header;
     Elf64_Phdr load;
     Elf64_Shdr sections[4];
-    char names[64], texts[160];
+    char names[64], texts[176];
     Elf64_Sym symbols[1 + EXPORTED];
-    uint8_t padding[CODE_AT - 64 - 56 - 4 * 64 - 224 - 7 * 24];
+    uint8_t padding[CODE_AT - 64 - 56 - 4 * 64 - 240 - 8 * 24];
     uint8_t code[FUNCTIONS][FUNCTION];
 };
 _Static_assert(offsetof(struct image, code) == CODE_AT, "where the code begins");
@@ -71,7 +72,7 @@ static void put(struct image *i, int function, const char *code, size_t size)
 
 static void name_functions(struct image *i)
 {
-    static const uint32_t names[EXPORTED] = {1, 10, 22, 32, 45, 54};
+    static const uint32_t names[EXPORTED] = {1, 10, 22, 32, 45, 54, 64};
     memcpy(i->texts, TEXTS, sizeof(TEXTS));
     for (int n = 0; n < EXPORTED; n++)
         i->symbols[n + 1] = (Elf64_Sym){.st_name = names[n],
@@ -116,6 +117,7 @@ static struct image *make_image(void)
     name_functions(i);
     for (int n = 1; n <= EXPORTED; n++)
         i->symbols[n].st_name += sizeof(i->names);
+    i->symbols[1 + SSL_WRITE_EX2].st_shndx = SHN_UNDEF; /* only of later versions */
     return i;
 }
 
@@ -137,7 +139,7 @@ static struct image *debian_image(void)
 /* As Go's linker writes it: the first functions are (*Conn).Read, (*Conn).Write and memmove. */
 static struct image *go_image(void)
 {
-    static const uint32_t names[] = {64, 88, 113};
+    static const uint32_t names[] = {78, 102, 127};
     struct image *i = make_image();
     i->sections[1].sh_name = 22;
     i->sections[3].sh_name = 30;
@@ -196,6 +198,24 @@ static void test_exported_functions_are_probed_where_emulated(void **state)
     assert_site(&s, 1, TLS_SITE_READ_EX, SSL_READ_EX, 0);
     assert_site(&s, 2, TLS_SITE_WRITE, SSL_WRITE, 4);
     assert_site(&s, 3, TLS_SITE_WRITE_EX, SSL_WRITE_EX, 0);
+}
+
+/* As the libssl of OpenSSL 3.5 in Python's wheels: SSL_write_ex jumps to SSL_write_ex2. */
+static void test_internal_function_with_flags(void **state)
+{
+    struct image *i = debian_image();
+    (void)state;
+    i->symbols[1 + SSL_WRITE_EX2].st_shndx = 3;
+    PUT(i, SSL_WRITE_EX, "\x49\x89\xc8\x31\xc9");
+    put_call(i, SSL_WRITE_EX, 5, SSL_WRITE_EX2);
+    i->code[SSL_WRITE_EX][5] = 0xe9;
+    PUT(i, SSL_WRITE_EX2, "\x48\x83\xec\x08");
+    put_call(i, SSL_WRITE_EX2, 4, WRITE_INTERNAL);
+    const struct tls_sites s = sites_of(i);
+    assert_int_equal(s.count, 4);
+    assert_site(&s, 0, TLS_SITE_READ_EX, READ_INTERNAL, 0);
+    assert_site(&s, 1, TLS_SITE_WRITE_EX2, WRITE_INTERNAL, 0);
+    assert_null(s.declined);
 }
 
 static void test_single_stepped_functions_are_declined(void **state)
@@ -268,8 +288,8 @@ static void test_other_files_have_no_sites(void **state)
 
 static int print_sites(const char *path)
 {
-    static const char *const kinds[] = {"read",      "read_ex", "write",   "write_ex", "free",
-                                        "bio_write", "go_read", "go_text", "go_write"};
+    static const char *const kinds[] = {"read", "read_ex",   "write",   "write_ex", "write_ex2",
+                                        "free", "bio_write", "go_read", "go_text",  "go_write"};
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     struct tls_sites s;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -287,6 +307,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_internal_functions_are_probed_where_exported_ones_are_single_stepped),
         cmocka_unit_test(test_exported_functions_are_probed_where_emulated),
+        cmocka_unit_test(test_internal_function_with_flags),
         cmocka_unit_test(test_single_stepped_functions_are_declined),
         cmocka_unit_test(test_functions_that_call_different_ones_are_declined),
         cmocka_unit_test(test_calls_of_other_files_are_passed),
