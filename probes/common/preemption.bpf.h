@@ -2,7 +2,8 @@
  * CPU all the same, which the program of another thread then overwrites
  * (open-telemetry/opentelemetry-ebpf-instrumentation issue 3056). Each program at a uprobe therefore calls
  * preemption_disable first and preemption_enable last, on every way out, and no global function between the two, which
- * kernels before 6.14 refuse. tools/check-preemption looks for programs that forget it. */
+ * kernels before 6.14 refuse. tools/check-preemption looks for programs that forget it, and tools/check-bpf-stack for
+ * such calls. */
 #pragma once
 
 #include <stdbool.h>

@@ -174,14 +174,21 @@ static __always_inline __u64 current_pid_tgid(void)
     return (__u64)(__u32)task->tgid << 32 | (__u32)task->pid;
 }
 
-/* Not inlined: the verifier searches the names of all kernel types at each pointer that a trusted one leads to, a
- * millisecond until 6.19, and verifies a global function once. */
+/* The name of the current process. Programs at uprobes call this one, as it is no global function
+ * (common/preemption.bpf.h). */
+static __always_inline __u64 current_process_inline(__u32 pid)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    return request_process_name(pid, BPF_CORE_READ(task, group_leader, start_boottime));
+}
+
+/* The same, faster. Not inlined: the verifier searches the names of all kernel types at each pointer that a trusted one
+ * leads to, a millisecond until 6.19, and verifies a global function once. */
 __noinline __u64 current_process(__u32 pid)
 {
     if (has_task_registers)
         return request_process_name(pid, bpf_get_current_task_btf()->group_leader->start_boottime);
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-    return request_process_name(pid, BPF_CORE_READ(task, group_leader, start_boottime));
+    return current_process_inline(pid);
 }
 
 /* The length of a server's queue is inherited by the sockets that it accepts; other sockets of TCP have none. */

@@ -336,7 +336,7 @@ static __always_inline void tls_begin_go(const struct user_registers *r, bool is
     const __u32 pid = id >> 32;
     if (asleep || (skip_pid && pid == skip_pid))
         return;
-    const struct tls_goroutine key = {.address = TLS_GO(r, r14), .process = current_process(pid)};
+    const struct tls_goroutine key = {.address = TLS_GO(r, r14), .process = current_process_inline(pid)};
     const struct tls_call call = {.stack = r->sp,
                                   .ssl = TLS_GO(r, ax),
                                   .text = TLS_GO(r, bx),

@@ -123,7 +123,7 @@ static __noinline int tls_http2_open(struct tls_stream *s, __u64 ssl, bool is_fr
     o->kind = HTTP2_RECORD_OPENED;
     o->is_from_start = is_from_start;
     o->connection = s->http2.id;
-    o->process = current_process(pid_tgid >> 32);
+    o->process = current_process_inline(pid_tgid >> 32);
     o->r.h.pid = pid_tgid >> 32;
     o->r.h.tid = pid_tgid;
     bpf_ringbuf_submit(o, http2_wakeup());

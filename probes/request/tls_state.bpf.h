@@ -170,7 +170,8 @@ static __always_inline bool tls_is_inside(const struct tls_call *t, __u64 stack)
 /* The call that a goroutine of this process has entered last; NULL: none. */
 static __always_inline struct tls_call *tls_call_of_goroutine(__u64 address)
 {
-    const struct tls_goroutine key = {.address = address, .process = current_process(bpf_get_current_pid_tgid() >> 32)};
+    const struct tls_goroutine key = {.address = address,
+                                      .process = current_process_inline(bpf_get_current_pid_tgid() >> 32)};
     struct tls_call *t = bpf_map_lookup_elem(&tls_goroutines, &key);
     return t && t->ssl ? t : NULL;
 }
@@ -199,7 +200,7 @@ static __always_inline __u64 tls_object_of_syscall(__u32 tid)
 
 static __always_inline struct tls_stream_name tls_name(__u64 ssl)
 {
-    return (struct tls_stream_name){.ssl = ssl, .process = current_process(bpf_get_current_pid_tgid() >> 32)};
+    return (struct tls_stream_name){.ssl = ssl, .process = current_process_inline(bpf_get_current_pid_tgid() >> 32)};
 }
 
 static __always_inline bool tls_is_named(const struct tls_stream_name *name, __u64 ssl)

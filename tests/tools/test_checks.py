@@ -113,16 +113,34 @@ __attribute__((section("tp"), used)) int program(int *x) { FILL(of_program, 100,
 """
 
 
+def built_for_bpf(path, text, *defines):
+    clang = next(name for name in ("clang-19", "clang-18", "clang-17", "clang-16", "clang") if shutil.which(name))
+    subprocess.run([clang, "-target", "bpf", "-O1", "-mcpu=v3", *defines, "-x", "c", "-c", "-", "-o", path], input=text, text=True, check=True)
+    return path
+
+
 @pytest.mark.parametrize("of_middle,depth", [(100, 224 + 128 + 128), (160, 224 + 160 + 128), (161, 224 + 192 + 128)])
 def test_bpf_stack_adds_up_the_functions_of_a_chain_of_calls(tmp_path, of_middle, depth):
-    built = tmp_path / "deep.bpf.o"
-    clang = next(name for name in ("clang-19", "clang-18", "clang-17", "clang-16", "clang") if shutil.which(name))
-    subprocess.run([clang, "-target", "bpf", "-O1", "-mcpu=v3", f"-DOF_MIDDLE={of_middle}", "-x", "c", "-c", "-", "-o", built], input=DEEP, text=True, check=True)
+    built = built_for_bpf(tmp_path / "deep.bpf.o", DEEP, f"-DOF_MIDDLE={of_middle}")
     done = subprocess.run([TOOLS / "check-bpf-stack", built], capture_output=True, text=True)
     if depth <= 512:
         assert (done.returncode, done.stdout) == (0, f"deep.bpf.o: {depth} bytes\n")
     else:
         assert done.returncode == 1 and f"may have {depth} bytes" in done.stdout and "program 1" in done.stdout and " > middle 1" in done.stdout and " > inner 2" in done.stdout
+
+
+AT_UPROBE = """
+__attribute__((noinline, visibility(VISIBILITY))) int called(volatile int *x) { return *x + *x; }
+__attribute__((noinline)) static int between(volatile int *x) { return called(x) + *x; }
+__attribute__((section("uprobe"), used)) int PROGRAM(volatile int *x) { return between(x) + *x; }
+"""
+
+
+@pytest.mark.parametrize("visibility,program,is_refused", [("default", "program", True), ("hidden", "program", False), ("default", "tls_return_by_calls", False)])
+def test_global_functions_are_not_called_by_programs_at_uprobes(tmp_path, visibility, program, is_refused):
+    built = built_for_bpf(tmp_path / "uprobe.bpf.o", AT_UPROBE, f'-DVISIBILITY="{visibility}"', f"-DPROGRAM={program}")
+    done = subprocess.run([TOOLS / "check-bpf-stack", built], capture_output=True, text=True)
+    assert done.returncode == is_refused and (": program > between > called" in done.stdout) == is_refused, done.stdout
 
 
 def test_a_name_that_two_libraries_define_is_reported(tmp_path):
