@@ -1,6 +1,7 @@
-/* Reads the calls that servers make to other services: the statement, command or method at the beginning of a message
- * of the service's protocol. Only in processes that serve requests, so that no other program pays for it. Over TLS,
- * only where the system call is inside of the library's write. Part of request.bpf.c. */
+/* What a server asks other services for while it serves requests: the statement, command or method at the beginning of
+ * what it sends, by its protocol's own messages. Only in processes that serve requests, so that no other program pays
+ * for it. Over TLS it is the plaintext: of the library's write that the system call is inside of, or that has put the
+ * bytes into memory. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/hash.h"
@@ -10,7 +11,7 @@
 
 #define STATEMENTS_MAX 1024
 #define STATEMENT_NAME 48 /* a prepared statement with a longer name is not known */
-#define TEXT_BYTES     64
+#define TEXT_BYTES     TLS_HEAD_BYTES
 #define SPACES_MAX     32 /* before a statement */
 
 /* The word of a prepared statement, by its connection and its name. */
@@ -32,11 +33,12 @@ static const struct client_word_text client_words[CLIENT_WORD_COUNT] = {CLIENT_W
 /* The text of a send; by CPU, as the stack has no room for it. */
 struct client_text {
     char bytes[TEXT_BYTES] __attribute__((aligned(8)));
-    __u64 at; /* in user memory */
+    __u64 at; /* in user memory, or in the kernel's */
     __u64 socket;
-    __u32 size;  /* bytes at `at` */
-    __u32 total; /* bytes of the whole text, at least `size` */
-    bool is_tls; /* it is sent as ciphertext */
+    __u64 ssl;      /* the object of TLS that has written it; 0: it is sent as it is */
+    __u32 size;     /* bytes at `at` */
+    __u32 total;    /* bytes of the text, of which those may be the first part */
+    bool is_kernel; /* `at` is a copy in kernel memory */
 };
 
 struct {
@@ -52,12 +54,18 @@ static __always_inline struct client_text *client_text_get(void)
     return bpf_map_lookup_elem(&client_texts, &zero);
 }
 
+static __always_inline long client_read(const struct client_text *t, void *to, __u32 bytes, __u32 at)
+{
+    return t->is_kernel ? bpf_probe_read_kernel(to, bytes, (const void *)(t->at + at))
+                        : bpf_probe_read_user(to, bytes, (const void *)(t->at + at));
+}
+
 /* Which of the known words begins `at` bytes behind the beginning of the text. */
 __noinline int client_word_at(__u32 at)
 {
     const struct client_text *t = client_text_get();
     struct client_word_text word = {}, capitals = {};
-    if (!t || at >= t->size || bpf_probe_read_user(&word, sizeof(word), (const void *)(t->at + at)) < 0)
+    if (!t || at >= t->size || client_read(t, &word, sizeof(word), at) < 0)
         return CLIENT_OTHER;
     for (int i = 0; i < 8; i++) {
         const __u8 letter = word.letters[i] & 0xdf;
@@ -78,8 +86,7 @@ __noinline int client_statement_at(__u32 at)
     const struct client_text *t = client_text_get();
     char space = 0;
     for (int i = 0; t && i < SPACES_MAX; i++) {
-        if (bpf_probe_read_user(&space, 1, (const void *)(t->at + at)) < 0 ||
-            (space != ' ' && (space < '\t' || space > '\r')))
+        if (client_read(t, &space, 1, at) < 0 || (space != ' ' && (space < '\t' || space > '\r')))
             break;
         at++;
     }
@@ -91,7 +98,9 @@ static __always_inline __u32 client_name_end(const struct client_text *t, __u32 
 {
     char name[STATEMENT_NAME];
     __u64 hash = 0;
-    long n = bpf_probe_read_user_str(name, sizeof(name), (const void *)(t->at + at));
+    const void *from = (const void *)(t->at + at);
+    long n = t->is_kernel ? bpf_probe_read_kernel_str(name, sizeof(name), from)
+                          : bpf_probe_read_user_str(name, sizeof(name), from);
     if (n < 0 || n >= STATEMENT_NAME)
         return 0;
     n = n ?: 1; /* of an empty one, kernels before 6.13 return 0 */
@@ -127,9 +136,9 @@ __noinline int client_postgresql(void)
     if (end > t->total || (type == 'B' && t->bytes[5])) /* of a named portal */
         return RECORDER_NO_SYSCALL;
     __u8 next = 0; /* the next message's type */
-    if (end < t->total &&
-        (bpf_probe_read_user(&next, 1, (const void *)(t->at + end)) < 0 ||
-         (next != 'B' && next != 'D' && next != 'E' && next != 'S' && next != 'H' && next != 'P' && next != 'C')))
+    const bool has_next = end < (t->is_kernel ? t->size : t->total);
+    if (has_next && (client_read(t, &next, 1, end) < 0 || (next != 'B' && next != 'D' && next != 'E' && next != 'S' &&
+                                                           next != 'H' && next != 'P' && next != 'C')))
         return RECORDER_NO_SYSCALL;
     const __u32 after = client_name_end(t, type == 'P' ? 5 : 6, &name);
     if (!after)
@@ -196,29 +205,66 @@ __noinline int client_http(void)
     return RECORDER_NO_SYSCALL;
 }
 
-/* Finds the text that the current thread sends: the plaintext of the TLS call that it is in, or else the buffer of its
- * system call, which has sent `bytes`. */
+/* The text is what the object `ssl` writes in the call that the thread is in. */
+static __always_inline void client_text_of_write(struct client_text *t, __u64 ssl)
+{
+    const struct tls_call *written = tls_call_of_syscall(bpf_get_current_pid_tgid());
+    t->ssl = ssl;
+    t->at = written ? written->text : 0;
+    t->size = t->total = written ? at_most(written->size, 0x7fffffff) : 0;
+}
+
+/* The text is what the object `ssl` has written into memory, which may have other bytes by now: its first ones were
+ * kept. */
+static __always_inline void client_text_of_memory(struct client_text *t, __u64 ssl)
+{
+    const struct tls_stream_name name = tls_name(ssl);
+    struct tls_stream *s = bpf_map_lookup_elem(&tls_streams, &name);
+    t->ssl = ssl;
+    t->is_kernel = true;
+    t->at = s ? number_of(s->head) : 0;
+    t->size = s ? s->head_bytes : 0;
+    t->total = s ? s->written : 0;
+    if (s)
+        s->written = s->written_copied = s->head_bytes = 0;
+}
+
+/* Finds the text that the current thread sends: that of an object of TLS, or else that of the system call, which has
+ * sent `bytes`. */
 static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
 {
-    const __u64 id = bpf_get_current_pid_tgid();
     struct request_syscall call;
     syscall_current(&call);
     t->at = (__u64)syscall_buffer(&call, &t->size);
     t->size = bytes < t->size ? bytes : t->size;
     t->total = bytes;
-    t->is_tls = false;
-    if (!reads_tls || !tls_is_process(id >> 32) || !(tls_object_of_send(t->at, t->size) & TLS_OBJECT_NESTED))
+    t->ssl = 0;
+    t->is_kernel = false;
+    if (!reads_tls || !tls_is_process(bpf_get_current_pid_tgid() >> 32))
         return;
-    const struct tls_call *written = tls_call_of_syscall(id);
-    t->is_tls = true;
-    t->at = written ? written->text : 0;
-    t->size = t->total = written ? at_most(written->size, 0x7fffffff) : 0;
+    const __u64 ssl = tls_object_of_send(t->at, t->size);
+    if (ssl & TLS_OBJECT_NESTED)
+        client_text_of_write(t, ssl & ~TLS_OBJECT_NESTED);
+    else if (ssl)
+        client_text_of_memory(t, ssl);
 }
 
-#define CLIENT_BEGINS_HTTP2 0x7fff /* in place of a call */
+/* In place of a call. */
+#define CLIENT_BEGINS_HTTP2   0x7ffe
+#define CLIENT_HTTP2_OVER_TLS 0x7fff
+
+/* Whether the text, of an object of TLS, is HTTP/2, which begins with a preface. What is in memory was found to be
+ * when it was written (tls_calls.bpf.h). */
+static __always_inline bool client_is_http2_over_tls(const struct client_text *t, bool has_preface)
+{
+    struct tls_stream *s = tls_stream_make(t->ssl);
+    if (s && !s->http2.id && has_preface && !t->is_kernel)
+        tls_http2_open(s, t->ssl, TLS_HTTP2_PREFACE_WRITTEN);
+    return s && s->http2.id;
+}
 
 /* The call (client_call) that the send of `bytes` on this socket carries, in the thread that sends;
- * RECORDER_NO_SYSCALL: not known; CLIENT_BEGINS_HTTP2: its calls are streams. */
+ * RECORDER_NO_SYSCALL: not known; CLIENT_BEGINS_HTTP2, CLIENT_HTTP2_OVER_TLS: its calls are streams. */
 __noinline int client_call_of(__u64 socket, __u32 bytes)
 {
     struct client_text *t = client_text_get();
@@ -227,11 +273,15 @@ __noinline int client_call_of(__u64 socket, __u32 bytes)
     client_text_set(t, bytes);
     t->socket = socket;
     const __u64 n = at_most(t->size, TEXT_BYTES);
-    if (!t->at || n < 6 || bpf_probe_read_user(t->bytes, n, (const void *)t->at) < 0)
+    const bool is_read = t->at && n >= 6 && client_read(t, t->bytes, n, 0) == 0,
+               has_preface = is_read && n >= 8 && *(const __u64 *)t->bytes == HTTP2_PREFACE;
+    if (reads_tls && t->ssl && client_is_http2_over_tls(t, has_preface))
+        return CLIENT_HTTP2_OVER_TLS;
+    if (has_preface && !t->ssl)
+        return CLIENT_BEGINS_HTTP2;
+    if (!is_read)
         return RECORDER_NO_SYSCALL;
     const char first = t->bytes[0];
-    if (n >= 8 && !t->is_tls && *(const __u64 *)t->bytes == HTTP2_PREFACE)
-        return CLIENT_BEGINS_HTTP2;
     int call = RECORDER_NO_SYSCALL;
     if (first == 'Q' || first == 'P' || first == 'B')
         call = client_postgresql();

@@ -175,18 +175,6 @@ __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int i
     return 0;
 }
 
-/* The process, a server, has sent `bytes` that begin HTTP/2 on a connection that it began. Returns that connection, or
- * NULL. */
-static __always_inline struct request_connection *http2_open_client(struct sock *sk, __u32 bytes)
-{
-    struct request_connection *c = connection_make(sk, current_pid_tgid());
-    if (!c)
-        return NULL;
-    c->is_client = true;
-    http2_open(c->number, number_of(sk), bytes, true);
-    return c->is_http2 ? c : NULL;
-}
-
 /* Whether the bytes that were read begin HTTP/2, or are in its middle: `head` has the first `known` of 8 bytes. */
 static __always_inline bool http2_can_begin(__u64 head, __u32 known, const void *buffer, __u32 size, __u32 bytes)
 {

@@ -5,6 +5,7 @@
 
 #include "probes/common/preemption.bpf.h"
 #include "probes/common/run_timer.bpf.h"
+#include "probes/request/open_calls.bpf.h"
 #include "probes/request/request_http.bpf.h"
 #include "probes/request/tls_http2.bpf.h"
 #include "probes/request/tls_records.bpf.h"
@@ -40,7 +41,7 @@ static __always_inline struct tls_stream *tls_stream_make(__u64 ssl)
     return bpf_map_lookup_elem(&tls_streams, &name);
 }
 
-static __always_inline bool is_reply(const char head[12], __u32 bytes)
+static __always_inline bool is_reply(const char head[TLS_HEAD_BYTES], __u32 bytes)
 {
     return bytes >= 8 && low_bytes(*(const __u64 *)head ^ REPLY_START, 7) == 0;
 }
@@ -84,6 +85,17 @@ static __always_inline void tls_keep_line(struct tls_stream *s, __u64 text, __u6
     }
 }
 
+/* The object, by which its process calls another service, has read the beginning of a reply, or more of one. */
+static __always_inline void tls_take_answer(const struct tls_stream *s, __u64 text, __u64 bytes)
+{
+    struct open_call *o = open_call_find(s->calls_on);
+    char head[REPLY_HEAD_BYTES] = {};
+    if (!o)
+        return;
+    bpf_probe_read_user(head, at_most(bytes, sizeof(head)), (const void *)text);
+    open_call_end(o, head, false, bpf_ktime_get_ns());
+}
+
 static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64 id, __u64 text, __u64 bytes,
                                           bool in_loop)
 {
@@ -91,7 +103,11 @@ static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64
         tls_http2_received(s, text, bytes, in_loop);
         return;
     }
-    if (s->bytes_in && is_reply(s->head, s->head_bytes)) /* and it was replied to */
+    if (s->calls_on) {
+        tls_take_answer(s, text, bytes);
+        return;
+    }
+    if (is_reply(s->head, s->head_bytes) ? s->bytes_in : s->head_bytes >= 8) /* it was replied to, or this is a reply */
         tls_drop_text(s);
     if (!s->bytes_in) {
         s->read_ns = s->next_arrival_ns ? s->next_received_ns : bpf_ktime_get_ns();
@@ -104,7 +120,7 @@ static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64
     tls_keep_line(s, text, bytes);
     const bool is_from_start = bytes >= 8 && s->bytes_in == bytes && *(const __u64 *)s->line == HTTP2_PREFACE;
     if (is_from_start || s->has_frames)
-        tls_http2_open(s, ssl, is_from_start);
+        tls_http2_open(s, ssl, is_from_start ? TLS_HTTP2_PREFACE_READ : TLS_HTTP2_IN_MIDDLE);
     if (s->http2.id)
         tls_http2_received(s, text, bytes, in_loop);
     else
@@ -119,20 +135,29 @@ static __always_inline void tls_note_buffered(struct tls_stream *s, __u32 pid)
     s->is_noted = true;
 }
 
-static __always_inline void tls_take_written(struct tls_stream *s, __u64 ssl, __u32 pid, __u64 text, __u64 bytes)
+static __always_inline void tls_take_written(struct tls_stream *s, __u64 ssl, __u32 pid, __u64 text, __u64 bytes,
+                                             bool in_loop)
 {
     s->written += bytes;
-    tls_text_written(s, ssl, text, bytes);
-    if (!s->head_bytes && bytes >= sizeof(s->head) &&
-        bpf_probe_read_user(s->head, sizeof(s->head), (const void *)text) == 0)
-        s->head_bytes = sizeof(s->head);
-    for (int i = 0; i < sizeof(s->head); i++) {
-        const __u64 at = at_most(s->head_bytes, sizeof(s->head));
-        if (i >= bytes || at >= sizeof(s->head) || bpf_probe_read_user(&s->head[at], 1, (const void *)(text + i)) < 0)
+    if (!s->calls_on)
+        tls_text_written(s, ssl, text, bytes);
+    if (!s->head_bytes) {
+        const __u64 n = at_most(bytes, sizeof(s->head));
+        if (bpf_probe_read_user(s->head, n, (const void *)text) == 0)
+            s->head_bytes = n;
+        if (n >= 8 && is_server(pid) && *(const __u64 *)s->head == HTTP2_PREFACE)
+            tls_http2_open(s, ssl, TLS_HTTP2_PREFACE_WRITTEN);
+        if (s->http2.id)
+            tls_http2_written(s, text, bytes, true, in_loop);
+        bytes = 0;
+    }
+    for (int i = 0; i < REPLY_BYTES; i++) { /* of a reply whose status line comes in pieces */
+        const __u64 at = at_most(s->head_bytes, REPLY_BYTES);
+        if (i >= bytes || at >= REPLY_BYTES || bpf_probe_read_user(&s->head[at], 1, (const void *)(text + i)) < 0)
             break;
         s->head_bytes = at + 1;
     }
-    if (is_reply(s->head, s->head_bytes))
+    if (is_reply(s->head, s->head_bytes) || is_server(pid))
         tls_note_buffered(s, pid);
 }
 
@@ -192,7 +217,7 @@ static __always_inline void tls_end_call(const struct user_registers *r, bool in
     } else if (is_sent) {
         s->text_is_sent = !bytes;
     } else {
-        tls_take_written(s, ssl, id >> 32, t->text, bytes);
+        tls_take_written(s, ssl, id >> 32, t->text, bytes, in_loop);
     }
 }
 
@@ -386,11 +411,12 @@ static __always_inline void tls_take_go_text(const struct user_registers *r, boo
         return;
     const __u64 ssl = t->ssl;
     t->ssl = 0;
-    if ((s->http2.id || (s->bytes_in && !s->socket)) && TLS_GO(r, cx) >= sizeof(head) &&
+    if ((s->http2.id || s->calls_on || (s->bytes_in && !s->socket)) && TLS_GO(r, cx) >= sizeof(head) &&
         bpf_probe_read_user(&head, sizeof(head), (const void *)TLS_GO(r, bx)) == 0 &&
         (head == HTTP2_PREFACE || is_usual_head(head))) {
         tls_drop_text(s);
         tls_http2_close(s);
+        s->calls_on = 0;
     }
     tls_take_read(s, ssl, bpf_get_current_pid_tgid(), TLS_GO(r, bx), at_most(TLS_GO(r, cx), 0x7fffffff), in_loop);
 }

@@ -4,8 +4,9 @@
  * nothing needs to be kept here until the object's socket is known: user space does that, and learns of the socket from
  * the programs there. Only what Go writes is walked through by these: at a send the whole text is known to be written.
  *
- * An object belongs to a server with HTTP/2 if the first text that it reads is a preface; or, in the middle of a
- * connection, if the text that it reads until its socket is known is one whole frame, or begins with two. */
+ * An object is that of a server with HTTP/2 if the first text that it reads is a preface; or, in the middle of a
+ * connection, if what it reads until its socket is known is one whole frame, or begins with two. It is that of a client
+ * if a process that serves requests writes a preface. */
 #pragma once
 
 #include "probes/request/tls_state.bpf.h"
@@ -101,9 +102,11 @@ static __always_inline void tls_http2_close(struct tls_stream *s)
     s->http2.id = 0;
 }
 
-/* The object's text is HTTP/2 from the bytes on that were just read. Changes nothing if the process is not wanted, or
- * if there is no place to say so. */
-static __noinline int tls_http2_open(struct tls_stream *s, __u64 ssl, bool is_from_start)
+enum tls_http2_beginning { TLS_HTTP2_IN_MIDDLE, TLS_HTTP2_PREFACE_READ, TLS_HTTP2_PREFACE_WRITTEN };
+
+/* The object's text is HTTP/2 from the bytes on that were just read, or written. Changes nothing if the process is not
+ * wanted, or if there is no place to say so. */
+static __noinline int tls_http2_open(struct tls_stream *s, __u64 ssl, enum tls_http2_beginning beginning)
 {
     const __u64 pid_tgid = bpf_get_current_pid_tgid();
     if (!is_wanted(pid_tgid >> 32))
@@ -115,17 +118,19 @@ static __noinline int tls_http2_open(struct tls_stream *s, __u64 ssl, bool is_fr
     }
     __builtin_memset(&s->http2, 0, sizeof(s->http2));
     s->http2.id = HTTP2_OVER_TLS | (bpf_ktime_get_ns() ^ ssl << 32);
+    s->http2.side[HTTP2_RECEIVED].is_client = beginning == TLS_HTTP2_PREFACE_WRITTEN;
     s->bytes_in = s->written = 0;
     s->line_bytes = s->head_bytes = 0;
     s->read_copied = s->written_copied = 0;
     s->text_is_sent = s->has_frames = false;
     __builtin_memset(o, 0, sizeof(*o));
     o->kind = HTTP2_RECORD_OPENED;
-    o->is_from_start = is_from_start;
+    o->is_from_start = beginning != TLS_HTTP2_IN_MIDDLE;
     o->connection = s->http2.id;
     o->process = current_process_inline(pid_tgid >> 32);
     o->r.h.pid = pid_tgid >> 32;
     o->r.h.tid = pid_tgid;
+    o->r.flags = beginning == TLS_HTTP2_PREFACE_WRITTEN ? REQUEST_CLIENT : 0;
     bpf_ringbuf_submit(o, http2_wakeup());
     return 0;
 }
@@ -153,11 +158,12 @@ static __always_inline void tls_http2_received(struct tls_stream *s, __u64 at, _
 static __always_inline void tls_http2_written(struct tls_stream *s, __u64 at, __u64 bytes, bool is_buffered,
                                               bool in_loop)
 {
+    const bool is_reply = !s->http2.side[HTTP2_RECEIVED].is_client;
     const struct tls_http2_text text = {.at = at,
                                         .time_ns = bpf_ktime_get_ns(),
                                         .bytes = bytes,
                                         .direction = HTTP2_SENT,
-                                        .is_unsent = is_buffered && s->http2.socket};
+                                        .is_unsent = is_reply && is_buffered && s->http2.socket};
     s->http2.is_unsent |= text.is_unsent;
     if (in_loop)
         tls_http2_walk_in_loop(s, &text);

@@ -15,6 +15,7 @@
 #define TLS_BUFFERED_MAX   256
 #define TLS_PIDS           32768 /* a power of two */
 #define TLS_STACK_BYTES    65536 /* of the functions that OpenSSL calls */
+#define TLS_HEAD_BYTES     64    /* of written text: what a reply, or a call of another service, begins with */
 
 /* Set before loading: programs read the plaintext of TLS. */
 const volatile bool reads_tls = false;
@@ -72,6 +73,8 @@ struct tls_http2 {
 struct tls_stream {
     struct tls_http2 http2;
     __u64 socket;                            /* the name of the socket that it belongs to; 0: not known yet */
+    __u64 calls_on;                          /* of the socket on which its process calls another service by it;
+                                                0: none, as far as is known */
     __u64 read_ns;                           /* when the first of the bytes below was read */
     __u64 reader;                            /* PID << 32 | thread that read it */
     __u64 arrival_ns;                        /* of the TLS record that held it, at the socket; 0: not known */
@@ -83,13 +86,13 @@ struct tls_stream {
     __u32 written;                           /* and written into a memory BIO */
     __u16 read_copied, written_copied;       /* bytes of that which tls_text.bpf.h has a copy of */
     __u8 line_bytes, head_bytes;
-    bool is_api;       /* the latest request is one of OpenAI's API */
-    bool text_is_sent; /* of a write that did not finish: it will be tried again */
-    bool is_noted;     /* its process is among tls_buffered */
-    bool has_frames;   /* its text is HTTP/2 that began before it was known: the next text that is read begins
-                          with a frame */
-    bool is_freed;     /* the object is gone; its last request waits for the end of the connection */
-    char head[12];     /* the first bytes written, */
+    bool is_api;               /* the latest request is one of OpenAI's API */
+    bool text_is_sent;         /* of a write that did not finish: it will be tried again */
+    bool is_noted;             /* its process is among tls_buffered */
+    bool has_frames;           /* its text is HTTP/2 that began before it was known: the next text that is read begins
+                                  with a frame */
+    bool is_freed;             /* the object is gone; its last request waits for the end of the connection */
+    char head[TLS_HEAD_BYTES]; /* the first bytes written, */
     char line[REQUEST_LINE_BYTES]; /* and the first bytes read */
 };
 
@@ -108,7 +111,7 @@ struct {
     __type(value, struct tls_stream_name);
 } tls_records SEC(".maps");
 
-/* Processes that write replies into memory BIOs. User space attaches to BIO_write in these. */
+/* Processes that write replies or calls into memory BIOs. User space attaches to BIO_write in these. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, TLS_BUFFERED_MAX);

@@ -324,7 +324,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_request = {
     .name = "request",
-    .memory = {.fixed_bytes = 10420u << 10},
+    .memory = {.fixed_bytes = 10548u << 10},
     .source = &source_request,
     .records = records,
     .settings_bytes = sizeof(struct request_options),

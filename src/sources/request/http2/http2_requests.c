@@ -231,10 +231,10 @@ static void take_opened(struct http2_requests *q, const struct http2_opened *o)
     q->connection_count++;
 }
 
-/* Streams that were read before the socket was known began when it had received them. */
+/* Streams that a server read before the socket was known began when it had received them. */
 static void find_arrivals(struct http2_stream *s, const struct http2_bound *b)
 {
-    for (; s; s = s->next)
+    for (; s && !(b->r.flags & REQUEST_CLIENT); s = s->next)
         for (int i = 0; i < 2 && !s->has_arrival; i++)
             if (b->received_ns[i] && b->received_ns[i] <= s->read_ns)
                 http2_stream_arrived(s, b->arrival_ns[i], b->received_ns[i]);

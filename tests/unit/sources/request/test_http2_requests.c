@@ -441,21 +441,21 @@ static void put_event(struct fixture *f, uint32_t kind, uint64_t time_ns)
     http2_requests_take(f->requests, &e, sizeof(e));
 }
 
-static void bind_socket(struct fixture *f)
+static void bind_socket(struct fixture *f, uint8_t flags)
 {
     const struct http2_bound b = {.kind = HTTP2_RECORD_BOUND,
                                   .connection = TLS,
                                   .process = 99,
                                   .arrival_ns = {1500, 900},
                                   .received_ns = {1600, 950},
-                                  .r = {.socket = 77, .flags = REQUEST_TLS}};
+                                  .r = {.socket = 77, .flags = REQUEST_TLS | flags}};
     http2_requests_take(f->requests, &b, sizeof(b));
 }
 
-static void open_tls(struct fixture *f)
+static void open_tls(struct fixture *f, uint8_t flags)
 {
     const struct http2_opened o = {
-        .kind = HTTP2_RECORD_OPENED, .connection = TLS, .process = 99, .is_from_start = true};
+        .kind = HTTP2_RECORD_OPENED, .connection = TLS, .process = 99, .is_from_start = true, .r.flags = flags};
     *f = (struct fixture){0};
     assert_int_equal(http2_requests_new(keep, f, &f->requests), 0);
     http2_requests_take(f->requests, &o, sizeof(o));
@@ -465,12 +465,12 @@ static void test_requests_over_tls_wait_for_their_socket(void **state)
 {
     (void)state;
     struct fixture f;
-    open_tls(&f);
+    open_tls(&f, 0);
     put_tls(&f, HTTP2_RECEIVED, 1000, 1, "\x82\x84", false);
     put_tls(&f, HTTP2_RECEIVED, 1700, 3, "\x82\x84", false);
     put_tls(&f, HTTP2_SENT, 2000, 1, "\x88", false);
     assert_int_equal(f.count, 0);
-    bind_socket(&f);
+    bind_socket(&f, 0);
     assert_int_equal(f.count, 1);
     put_tls(&f, HTTP2_SENT, 2100, 3, "\x88", false);
     assert_int_equal(f.count, 2);
@@ -486,12 +486,27 @@ static void test_requests_over_tls_wait_for_their_socket(void **state)
     http2_requests_free(f.requests);
 }
 
+static void test_a_clients_stream_over_tls_begins_when_it_is_written(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_tls(&f, REQUEST_CLIENT);
+    put_tls(&f, HTTP2_SENT, 1700, 1, "\x82\x84", false);
+    put_tls(&f, HTTP2_RECEIVED, 2000, 1, "\x88", false);
+    bind_socket(&f, REQUEST_CLIENT); /* what it received before is of another call */
+    assert_int_equal(f.count, 1);
+    assert_int_equal(f.ended[0].start_ns, 1700);
+    assert_int_equal(f.ended[0].duration_ns, 300);
+    assert_true(f.ended[0].flags & REQUEST_CLIENT);
+    http2_requests_free(f.requests);
+}
+
 static void test_replies_in_memory_end_when_they_are_sent(void **state)
 {
     (void)state;
     struct fixture f;
-    open_tls(&f);
-    bind_socket(&f);
+    open_tls(&f, 0);
+    bind_socket(&f, 0);
     put_tls(&f, HTTP2_RECEIVED, 1700, 1, "\x82\x84", false);
     put_tls(&f, HTTP2_SENT, 2000, 1, "\x88", true);
     assert_int_equal(f.count, 0);
@@ -505,7 +520,7 @@ static void test_requests_without_a_socket_are_lost_and_counted(void **state)
 {
     (void)state;
     struct fixture f;
-    open_tls(&f);
+    open_tls(&f, 0);
     put_tls(&f, HTTP2_RECEIVED, 1000, 1, "\x82\x84", false);
     put_tls(&f, HTTP2_RECEIVED, 1000, 3, "\x82\x84", false);
     put_tls(&f, HTTP2_SENT, 2000, 1, "\x88", false);
@@ -520,8 +535,8 @@ static void test_last_frames_may_follow_the_end_of_a_connection_over_tls(void **
 {
     (void)state;
     struct fixture f;
-    open_tls(&f);
-    bind_socket(&f);
+    open_tls(&f, 0);
+    bind_socket(&f, 0);
     put_tls(&f, HTTP2_RECEIVED, 1700, 1, "\x82\x84", false);
     put_event(&f, HTTP2_RECORD_CLOSED, 2500);
     http2_requests_turn(f.requests, 3000);
@@ -540,7 +555,7 @@ static void test_connections_are_bounded(void **state)
 {
     (void)state;
     struct fixture f;
-    open_tls(&f);
+    open_tls(&f, 0);
     put_tls(&f, HTTP2_RECEIVED, 1000, 1, "\x82\x84", false);
     const size_t before = http2_requests_bytes(f.requests);
     for (uint32_t i = 1; i <= HTTP2_CONNECTIONS_MAX; i++) {
@@ -576,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_memory_of_all_connections_is_bounded),
         cmocka_unit_test(test_records_of_another_socket_are_ignored),
         cmocka_unit_test(test_requests_over_tls_wait_for_their_socket),
+        cmocka_unit_test(test_a_clients_stream_over_tls_begins_when_it_is_written),
         cmocka_unit_test(test_replies_in_memory_end_when_they_are_sent),
         cmocka_unit_test(test_requests_without_a_socket_are_lost_and_counted),
         cmocka_unit_test(test_last_frames_may_follow_the_end_of_a_connection_over_tls),
