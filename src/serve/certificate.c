@@ -1,4 +1,4 @@
-/* The files of the page's TLS certificate; see certificate.h. */
+/* The files of a TLS certificate; see certificate.h. */
 #include "serve/certificate.h"
 
 #include "base/cleanup.h"
@@ -48,17 +48,15 @@ static int read_text(const char *setting, const char *path, bool is_secret, char
     return 0;
 }
 
-int certificate_read(const char *chain_path, const char *key_path, struct certificate *ret)
+int certificate_read(const struct certificate_files *files, struct certificate *ret)
 {
-    struct certificate c = {0};
-    file_watch_start(&c.chain_watch, chain_path);
-    file_watch_start(&c.key_watch, key_path);
+    struct certificate c = {.files = *files};
+    file_watch_start(&c.chain_watch, files->chain);
+    file_watch_start(&c.key_watch, files->key);
     int r = 0;
-    if (chain_path && key_path) {
-        r = read_text("page.tls_certificate", chain_path, false, &c.chain);
-        if (r == 0)
-            r = read_text("page.tls_key", key_path, true, &c.key);
-    }
+    if (files->chain && files->key)
+        r = read_text(files->chain_setting, files->chain, false, &c.chain)
+                ?: read_text(files->key_setting, files->key, true, &c.key);
     if (r < 0)
         certificate_clear(&c);
     else
@@ -66,10 +64,10 @@ int certificate_read(const char *chain_path, const char *key_path, struct certif
     return r;
 }
 
-bool certificate_has_changed(struct certificate *c, const char *chain_path, const char *key_path)
+bool certificate_has_changed(struct certificate *c)
 {
-    const bool chain = file_watch_has_changed(&c->chain_watch, chain_path),
-               key = file_watch_has_changed(&c->key_watch, key_path);
+    const bool chain = file_watch_has_changed(&c->chain_watch, c->files.chain),
+               key = file_watch_has_changed(&c->key_watch, c->files.key);
     return chain || key;
 }
 

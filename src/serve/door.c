@@ -1,34 +1,22 @@
 /* One listening socket of the page; see door.h. */
 #include "serve/door.h"
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "serve/http.h"
+#include "serve/http_daemon.h"
 #include "serve/origin.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define CONNECTIONS_MAX (READERS_MAX + READERS_SPARE)
 #define TIMEOUT_S       20                 /* without a byte; readers.h has limits of the whole time */
 #define HEADER_BYTES    ((size_t)16 << 10) /* per connection: request line, request headers and reply headers */
-#define STACK_BYTES     ((size_t)512 << 10)
-
-/* GnuTLS: TLS 1.2 and 1.3, and of 1.2 only ciphers that authenticate, with keys that are new for each connection. */
-#define TLS_PRIORITIES                                                                                                 \
-    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-CIPHER-ALL:+AES-256-GCM:+AES-128-GCM:+CHACHA20-POLY1305"
 
 struct door {
     struct door_options o;
-    struct MHD_Daemon *daemon;
-    struct MHD_Daemon *former; /* does not accept connections any more; NULL: none */
-    int former_fd;             /* the same listening socket, to be closed with it */
-    uint64_t former_ns;        /* since when */
+    struct MHD_OptionItem more[4]; /* of the daemon */
+    struct http_daemon *daemon;
 };
 
 static enum MHD_Result refuse_host(struct door *d, struct MHD_Connection *connection, const char *host)
@@ -147,103 +135,49 @@ static size_t unescape(void *context, struct MHD_Connection *connection, char *t
 }
 
 /* Blocks all signals in the daemon's threads: the program's own threads handle them. */
-static struct MHD_Daemon *start_daemon(struct door *d, int fd, const struct certificate *certificate)
-{
-    const bool is_encrypted = certificate && certificate->chain;
-    const struct MHD_OptionItem tls[] = {
-        {is_encrypted ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, is_encrypted ? certificate->chain : NULL},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, is_encrypted ? certificate->key : NULL},
-        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
-                             MHD_USE_ERROR_LOG | (is_encrypted ? (unsigned)MHD_USE_TLS : 0),
-                         0, NULL, NULL, handle, d, MHD_OPTION_EXTERNAL_LOGGER, http_log_from_library, (void *)"page",
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
-                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return daemon;
-}
-
-static int try_start(struct door *d, int fd, const struct certificate *certificate, struct MHD_Daemon **ret)
-{
-    errno = 0;
-    struct MHD_Daemon *daemon = start_daemon(d, fd, certificate);
-    if (daemon) {
-        *ret = daemon;
-        return 0;
-    }
-    if (errno == ENOPKG)
-        return -ENOPKG;
-    if (!certificate || !certificate->chain)
-        return -EAGAIN;
-    log_error(
-        "page.tls_certificate and page.tls_key cannot be used: %s",
-        MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES
-            ? "the first must have a certificate in PEM, the second the key of that certificate, without a password"
-            : "this libmicrohttpd has no TLS");
-    return -EKEYREJECTED;
-}
-
 int door_new(const struct door_options *options, const struct certificate *certificate, struct door **ret)
 {
     _cleanup_free_ struct door *d = calloc(1, sizeof(*d));
     if (!d)
         return -ENOMEM;
     d->o = *options;
-    const int r = try_start(d, d->o.fd, certificate, &d->daemon);
+    const struct MHD_OptionItem more[] = {
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)unescape, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, d},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, d},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    memcpy(d->more, more, sizeof(more));
+    const struct http_daemon_options daemon = {.fd = d->o.fd,
+                                               .name = "page",
+                                               .former_max_ns = d->o.former_max_ns,
+                                               .connections_max = CONNECTIONS_MAX,
+                                               .timeout_s = TIMEOUT_S,
+                                               .connection_bytes = HEADER_BYTES,
+                                               .handle = handle,
+                                               .context = d,
+                                               .more = d->more};
+    const int r = http_daemon_new(&daemon, certificate, &d->daemon);
     if (r < 0)
         return r;
     *ret = take_ptr(d);
     return 0;
 }
 
-static void stop_former(struct door *d)
-{
-    if (!d->former)
-        return;
-    MHD_stop_daemon(d->former);
-    close(d->former_fd); /* not earlier: the thread that accepts may still wait on it */
-    d->former = NULL;
-}
-
 int door_renew(struct door *d, const struct certificate *certificate)
 {
-    struct MHD_Daemon *next;
-    _cleanup_close_ int fd = fcntl(d->o.fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    const int r = try_start(d, fd, certificate, &next);
-    if (r < 0)
-        return r;
-    stop_former(d);
-    d->former_fd = MHD_quiesce_daemon(d->daemon);
-    d->former = d->daemon;
-    d->former_ns = clock_monotonic_ns();
-    d->daemon = next;
-    d->o.fd = take_fd(&fd);
-    return 0;
+    return http_daemon_renew(d->daemon, certificate);
 }
 
 void door_tick(struct door *d)
 {
-    if (d->former && (MHD_get_daemon_info(d->former, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections == 0 ||
-                      clock_monotonic_ns() - d->former_ns > d->o.former_max_ns))
-        stop_former(d);
+    http_daemon_tick(d->daemon);
 }
 
 void door_free(struct door *d)
 {
     if (!d)
         return;
-    stop_former(d);
-    MHD_stop_daemon(d->daemon);
+    http_daemon_free(d->daemon);
     free(d);
 }

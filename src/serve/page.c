@@ -49,18 +49,34 @@ static int copy_path(const char *path, char **ret)
     return path && !*ret ? -ENOMEM : 0;
 }
 
+static struct certificate_files certificate_files(const char *certificate, const char *key)
+{
+    return (struct certificate_files){
+        .chain_setting = "page.tls_certificate", .key_setting = "page.tls_key", .chain = certificate, .key = key};
+}
+
+static int read_certificate(const struct page_access *access, struct certificate *ret)
+{
+    const struct certificate_files files = certificate_files(access->tls_certificate, access->tls_key);
+    return certificate_read(&files, ret);
+}
+
 /* Keeps the paths and the versions of the files, to notice changes, but not their texts. */
-static int keep_certificate(struct page *p, const struct page_access *access, const struct certificate *c)
+static int keep_certificate(struct page *p, const struct certificate *c)
 {
     _cleanup_free_ char *certificate = NULL, *key = NULL;
-    const int r = copy_path(access->tls_certificate, &certificate) ?: copy_path(access->tls_key, &key);
+    const int r = copy_path(c->files.chain, &certificate) ?: copy_path(c->files.key, &key);
     if (r < 0)
         return r;
     free(p->tls_certificate);
     free(p->tls_key);
     p->tls_certificate = take_ptr(certificate);
     p->tls_key = take_ptr(key);
-    p->certificate = (struct certificate){.chain_watch = c->chain_watch, .key_watch = c->key_watch};
+    p->certificate = (struct certificate){
+        .files = certificate_files(p->tls_certificate, p->tls_key),
+        .chain_watch = c->chain_watch,
+        .key_watch = c->key_watch,
+    };
     return 0;
 }
 
@@ -85,8 +101,7 @@ static int open_network(struct page *p, const char *listen_address, const struct
         .allowed = p->allowed_hosts,
     };
     _cleanup_(certificate_clear) struct certificate certificate = {0};
-    r = certificate_read(access->tls_certificate, access->tls_key, &certificate)
-            ?: keep_certificate(p, access, &certificate);
+    r = read_certificate(access, &certificate) ?: keep_certificate(p, &certificate);
     if (r < 0)
         return r;
     const struct door_options door = {.fd = fd,
@@ -165,9 +180,9 @@ int page_start(const struct page_options *options, const struct page_data *data,
 static int reload_certificate(struct page *p, const struct page_access *access)
 {
     _cleanup_(certificate_clear) struct certificate certificate = {0};
-    return certificate_read(access->tls_certificate, access->tls_key, &certificate)
+    return read_certificate(access, &certificate)
                ?: door_renew(p->network, &certificate)
-               ?: keep_certificate(p, access, &certificate);
+               ?: keep_certificate(p, &certificate);
 }
 
 int page_reload(struct page *p, const struct page_access *access)
@@ -181,7 +196,7 @@ int page_reload(struct page *p, const struct page_access *access)
 static void reload_changed_certificate(struct page *p)
 {
     const struct page_access access = {.tls_certificate = p->tls_certificate, .tls_key = p->tls_key};
-    if (!certificate_has_changed(&p->certificate, p->tls_certificate, p->tls_key))
+    if (!certificate_has_changed(&p->certificate))
         return;
     if (reload_certificate(p, &access) == 0)
         log_info("page.tls_certificate: %s is read again", p->tls_certificate);
