@@ -1,4 +1,4 @@
-/* `sonde token new`: makes a token that may read the page over the network. */
+/* `sonde token new`: makes a token for clients of the page or of `sonde server`. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -20,7 +20,11 @@ static bool is_one_line(const char *text)
 static int run_token(int argc, char **argv)
 {
     char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES];
-    const struct option_spec specs[] = {{0}};
+    const char *scope = "read";
+    const struct option_spec specs[] = {
+        {0, "scope", OPTION_TEXT, &scope, "SCOPE", "read (the default), write or admin: what the token is for", 0, 0},
+        {0},
+    };
     int operands, r = options_parse(&subcommand_token, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
@@ -33,23 +37,29 @@ static int run_token(int argc, char **argv)
         log_error("token: the comment has to be one line of at most 512 bytes");
         return -EINVAL;
     }
-    r = tokens_make(token, line);
+    if (!token_scope_of(scope)) {
+        log_error("token: --scope is read, write or admin");
+        return -EINVAL;
+    }
+    r = tokens_make(token_scope_of(scope), token, line);
     if (r < 0)
         return log_errno(r, "token: no random numbers");
     _cleanup_buf_ struct buf out = {0};
     buf_printf(&out,
                "The token, which is not kept anywhere (for clients: SONDE_TOKEN, or the password in a browser):\n  %s\n"
-               "Its line for the file that page.token_file names:\n  %s%s%s\n",
+               "Its line for the file that page.token_file names, or --token-file of sonde server:\n  %s%s%s\n",
                token, line, *comment ? " " : "", comment);
     return standard_output_write("token", &out);
 }
 
 const struct subcommand subcommand_token = {
     .name = "token",
-    .synopsis = "new [COMMENT]",
-    .summary = "Make a token for clients that read the page over the network",
+    .synopsis = "new [--scope SCOPE] [COMMENT]",
+    .summary = "Make a token for clients of the page or of sonde server",
     .details =
-        "Prints a random token, once, and the line with its hash for the file that page.token_file names. The comment says whose\n"
-        "token it is; deleting the line revokes it.",
+        "Prints a random token, once, and the line with its hash for the file that page.token_file names, or --token-file of\n"
+        "sonde server. The scope read is for the page, and for SQL of a server; write is for senders of OTLP to a server; admin\n"
+        "is both. The comment says whose token it is; deleting the line revokes it.",
+    .flags_anywhere = true,
     .run = run_token,
 };

@@ -1,11 +1,10 @@
-/* Who may read the page; see access.h. */
+/* Who may ask; see access.h. */
 #include "serve/access.h"
 
 #include "base/address.h"
 #include "base/file_watch.h"
 #include "base/log.h"
 #include "serve/authorization.h"
-#include "serve/tokens.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -120,12 +119,12 @@ static void log_refusal(struct access *a, const struct sockaddr *client)
     a->refused = 0;
 }
 
-bool access_allows(struct access *a, const char *authorization, const struct sockaddr *client)
+bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client)
 {
     char token[AUTHORIZATION_TOKEN_BYTES] = "";
     const bool has_token = authorization && authorization_token(authorization, token) == 0;
     pthread_mutex_lock(&a->lock);
-    const bool allowed = !a->tokens || (has_token && tokens_accept(a->tokens, token));
+    const bool allowed = !a->tokens || (has_token && tokens_accept(a->tokens, token, scope));
     if (!allowed && authorization) /* browsers ask without one first */
         log_refusal(a, client);
     pthread_mutex_unlock(&a->lock);

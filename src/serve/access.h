@@ -1,7 +1,8 @@
-/* Who may read the page over the network: everybody who reaches it, or clients with a token. Thread-safe. */
+/* Who may ask over the network: everybody who reaches the address, or clients with a token. Thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
+#include "serve/tokens.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@ void access_tick(struct access *a);
 void access_free(struct access *a);
 DEFINE_FREEP(access)
 
-/* Whether a request with this Authorization header (NULL: none) may be answered. A refused one is logged with the
- * client's address and nothing of the header, at most once in ACCESS_LOG_NS. */
+/* Whether a request that needs this scope, with this Authorization header (NULL: none), may be answered. A refused one
+ * is logged with the client's address and nothing of the header, at most once in ACCESS_LOG_NS. */
 #define ACCESS_LOG_NS 60000000000ull
-bool access_allows(struct access *a, const char *authorization, const struct sockaddr *client);
+bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client);

@@ -49,7 +49,7 @@ static bool is_allowed(const struct door *d, struct MHD_Connection *connection, 
 {
     if (!d->o.access || strcmp(url, "/healthz") == 0)
         return true;
-    return access_allows(d->o.access, http_header(connection, "Authorization"),
+    return access_allows(d->o.access, TOKEN_READ, http_header(connection, "Authorization"),
                          MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
 }
 

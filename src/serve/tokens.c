@@ -1,4 +1,4 @@
-/* The tokens that may read the page; see tokens.h. */
+/* The tokens of clients; see tokens.h. */
 #include "serve/tokens.h"
 
 #include "base/hex.h"
@@ -12,9 +12,29 @@
 
 #define PREFIX       "sonde_" /* which scanners of secrets can look for */
 #define HASH_PREFIX  "sha256:"
-#define SCOPE        "read"
 #define RANDOM_BYTES 20
 #define BLANKS       " \t"
+
+static const struct {
+    const char *name;
+    enum token_scope scope;
+} scopes[] = {{"read", TOKEN_READ}, {"write", TOKEN_WRITE}, {"admin", TOKEN_ADMIN}};
+
+enum token_scope token_scope_of(const char *name)
+{
+    for (size_t i = 0; i < array_size(scopes); i++)
+        if (strcmp(name, scopes[i].name) == 0)
+            return scopes[i].scope;
+    return 0;
+}
+
+static const char *name_of_scope(enum token_scope scope)
+{
+    for (size_t i = 0; i < array_size(scopes); i++)
+        if (scopes[i].scope == scope)
+            return scopes[i].name;
+    return "";
+}
 
 static int refuse(size_t line, const char *what, char why[TOKENS_WHY_BYTES])
 {
@@ -35,6 +55,7 @@ static bool read_hash(const char *digits, unsigned char ret[SHA256_BYTES])
 
 static int parse_line(const char *line, size_t number, struct tokens *t, char why[TOKENS_WHY_BYTES])
 {
+    char scope[8];
     line += strspn(line, BLANKS);
     if (!*line || *line == '#')
         return 0;
@@ -49,8 +70,10 @@ static int parse_line(const char *line, size_t number, struct tokens *t, char wh
     if (digits != 2 * SHA256_BYTES || !read_hash(line, t->hashes[t->count]))
         return refuse(number, "after " HASH_PREFIX " 64 hexadecimal digits are needed", why);
     line += digits + strspn(line + digits, BLANKS);
-    if (strncmp(line, SCOPE, strlen(SCOPE)) != 0 || !strchr(BLANKS, line[strlen(SCOPE)]))
-        return refuse(number, "after the hash the scope is needed: " SCOPE, why);
+    snprintf(scope, sizeof(scope), "%.*s", (int)strcspn(line, BLANKS), line);
+    t->scopes[t->count] = token_scope_of(scope);
+    if (!t->scopes[t->count])
+        return refuse(number, "after the hash the scope is needed: read, write or admin", why);
     t->count++;
     return 0;
 }
@@ -110,7 +133,7 @@ int tokens_read(const char *path, struct tokens *ret, char why[TOKENS_WHY_BYTES]
     return tokens_parse(text, size, ret, why);
 }
 
-bool tokens_accept(const struct tokens *tokens, const char *token)
+bool tokens_accept(const struct tokens *tokens, const char *token, enum token_scope scope)
 {
     unsigned char hash[SHA256_BYTES];
     unsigned accepted = 0;
@@ -119,7 +142,8 @@ bool tokens_accept(const struct tokens *tokens, const char *token)
         unsigned char different = 0;
         for (size_t k = 0; k < SHA256_BYTES; k++)
             different |= hash[k] ^ tokens->hashes[i][k];
-        accepted |= (different - 1u) >> 8 & 1; /* 1 if nothing is different, without a branch */
+        const unsigned is_same = (different - 1u) >> 8 & 1; /* without a branch */
+        accepted |= is_same & ((tokens->scopes[i] & scope) == scope);
     }
     return accepted;
 }
@@ -130,7 +154,7 @@ static void put_hex(const unsigned char *bytes, size_t size, char *ret)
         snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
 }
 
-int tokens_make(char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES])
+int tokens_make(enum token_scope scope, char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES])
 {
     unsigned char random[RANDOM_BYTES], hash[SHA256_BYTES];
     char digits[2 * SHA256_BYTES + 1];
@@ -140,6 +164,6 @@ int tokens_make(char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES])
     snprintf(ret_token, TOKEN_BYTES, PREFIX "%s", digits);
     sha256(ret_token, strlen(ret_token), hash);
     put_hex(hash, sizeof(hash), digits);
-    snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s " SCOPE, digits);
+    snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s %s", digits, name_of_scope(scope));
     return 0;
 }

@@ -38,7 +38,7 @@ static bool is_allowed(const struct listener *l, struct MHD_Connection *connecti
 {
     const char *host = http_host(connection);
     if (l->o.access)
-        return access_allows(l->o.access, http_header(connection, "Authorization"),
+        return access_allows(l->o.access, TOKEN_READ, http_header(connection, "Authorization"),
                              MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
     return host && host_allowed(&l->hosts, host);
 }

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int r = tokens_parse((const char *)data, size, &tokens, why);
     if ((r < 0) != (why[0] != '\0') || tokens.count > TOKENS_MAX)
         abort();
-    if (r == 0 && tokens.count && tokens_accept(&tokens, "no such token"))
+    if (r == 0 && tokens.count && tokens_accept(&tokens, "no such token", TOKEN_READ))
         abort();
     char *header = malloc(size + 1);
     if (!header)

@@ -32,10 +32,10 @@ static void test_lines_comments_and_line_ends(void **state)
     assert_int_equal(
         parse("# who may read\n\n  \t\n" HASH_OF_ABC " read prometheus of the north\r\n" HASH_OF_ABC "\tread"), 0);
     assert_int_equal(tokens.count, 2);
-    assert_true(tokens_accept(&tokens, "abc"));
+    assert_true(tokens_accept(&tokens, "abc", TOKEN_READ));
     assert_int_equal(parse(""), 0);
     assert_int_equal(tokens.count, 0);
-    assert_false(tokens_accept(&tokens, ""));
+    assert_false(tokens_accept(&tokens, "", TOKEN_READ));
 }
 
 static void test_wrong_lines_are_refused_without_repeating_them(void **state)
@@ -44,8 +44,8 @@ static void test_wrong_lines_are_refused_without_repeating_them(void **state)
         const char *text, *why;
     } cases[] = {
         {HASH_OF_ABC "\n", "line 1: after the hash the scope"},
-        {HASH_OF_ABC " write\n", "line 1: after the hash the scope"},
         {HASH_OF_ABC " reader\n", "line 1: after the hash the scope"},
+        {HASH_OF_ABC " administrator\n", "line 1: after the hash the scope"},
         {"\n" HASH_OF_ABC " read\n" HASH_OF_ABC "0 read\n", "line 3: after sha256: 64 hexadecimal"},
         {"sha256:" HASH_OF_X " read\n", "line 1: after sha256: 64 hexadecimal"},
         {"sha256: read\n", "line 1: after sha256: 64 hexadecimal"},
@@ -78,24 +78,42 @@ static void test_only_exactly_a_token_is_accepted(void **state)
 {
     char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES], other[TOKEN_BYTES], other_line[TOKEN_LINE_BYTES];
     (void)state;
-    assert_int_equal(tokens_make(token, line), 0);
-    assert_int_equal(tokens_make(other, other_line), 0);
+    assert_int_equal(tokens_make(TOKEN_READ, token, line), 0);
+    assert_int_equal(tokens_make(TOKEN_READ, other, other_line), 0);
     assert_int_equal(strlen(token), 46);
     assert_string_not_equal(token, other);
     assert_null(strstr(line, token + 6));
     assert_int_equal(parse(HASH_OF_ABC " read\n"), 0);
-    assert_false(tokens_accept(&tokens, token));
+    assert_false(tokens_accept(&tokens, token, TOKEN_READ));
     char file[2 * TOKEN_LINE_BYTES + 2];
     snprintf(file, sizeof(file), "%s\n%s\n", other_line, line);
     assert_int_equal(parse(file), 0);
-    assert_true(tokens_accept(&tokens, token) && tokens_accept(&tokens, other));
+    assert_true(tokens_accept(&tokens, token, TOKEN_READ) && tokens_accept(&tokens, other, TOKEN_READ));
     for (size_t i = 0; i < strlen(token); i++) { /* one wrong bit in any place */
         token[i] ^= 1;
-        assert_false(tokens_accept(&tokens, token));
+        assert_false(tokens_accept(&tokens, token, TOKEN_READ));
         token[i] ^= 1;
     }
     token[45] = '\0';
-    assert_false(tokens_accept(&tokens, token));
+    assert_false(tokens_accept(&tokens, token, TOKEN_READ));
+}
+
+static void test_scopes(void **state)
+{
+    static const struct {
+        const char *name;
+        bool reads, writes;
+    } cases[] = {{"read", true, false}, {"write", false, true}, {"admin", true, true}};
+    char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES];
+    (void)state;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        assert_int_equal(tokens_make(token_scope_of(cases[i].name), token, line), 0);
+        assert_int_equal(parse(line), 0);
+        assert_int_equal(tokens_accept(&tokens, token, TOKEN_READ), cases[i].reads);
+        assert_int_equal(tokens_accept(&tokens, token, TOKEN_WRITE), cases[i].writes);
+        assert_int_equal(tokens_accept(&tokens, token, TOKEN_ADMIN), cases[i].reads && cases[i].writes);
+    }
+    assert_int_equal(token_scope_of("other"), 0);
 }
 
 /* Each byte of the hash counts: a difference in one of them, whichever bits it has, is a different token. */
@@ -106,10 +124,10 @@ static void test_a_difference_in_any_byte_of_the_hash_counts(void **state)
     for (size_t i = 0; i < SHA256_BYTES; i++)
         for (unsigned bits = 1; bits < 256; bits++) {
             tokens.hashes[0][i] ^= bits;
-            assert_false(tokens_accept(&tokens, "abc"));
+            assert_false(tokens_accept(&tokens, "abc", TOKEN_READ));
             tokens.hashes[0][i] ^= bits;
         }
-    assert_true(tokens_accept(&tokens, "abc"));
+    assert_true(tokens_accept(&tokens, "abc", TOKEN_READ));
 }
 
 static void test_files_that_others_may_write_are_refused(void **state)
@@ -183,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_wrong_lines_are_refused_without_repeating_them),
         cmocka_unit_test(test_too_many_tokens_are_refused),
         cmocka_unit_test(test_only_exactly_a_token_is_accepted),
+        cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_a_difference_in_any_byte_of_the_hash_counts),
         cmocka_unit_test(test_files_that_others_may_write_are_refused),
         cmocka_unit_test(test_authorization_headers),
