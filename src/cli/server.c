@@ -53,14 +53,32 @@ static int check_library(const char *given, char *ret_path, size_t size)
     return -ENOPKG;
 }
 
-static void announce(const struct server_options *o, const struct server *s)
+/* Where and how each service is reached, and by whom. */
+static void announce(const struct server *s)
 {
-    if (!server_is_local(s))
-        log_warning("tokens, data and answers travel in clear text: let a proxy or a tunnel encrypt them");
-    printf("sonde server: OTLP/HTTP on %.*s:%u, SQL on http://%.*s:%u/  (%sCtrl-C stops it)\n",
-           (int)(strrchr(o->otlp_address, ':') - o->otlp_address), o->otlp_address, server_otlp_port(s),
-           (int)(strrchr(o->sql_address, ':') - o->sql_address), o->sql_address, server_sql_port(s),
-           o->token_file ? "clients need a token; " : "all users of this machine can use it; ");
+    static const struct {
+        const char *name, *path, *what, *scope;
+    } services[] = {
+        [SERVER_OTLP_GRPC] = {"OTLP/gRPC", "", "send", "write"},
+        [SERVER_OTLP_HTTP] = {"OTLP/HTTP", "", "send", "write"},
+        [SERVER_SQL] = {"SQL", "/", "ask", "read"},
+    };
+    printf("sonde server (Ctrl-C stops it)\n");
+    for (enum server_service i = 0; i < SERVER_SERVICES; i++) {
+        const struct server_endpoint e = server_endpoint(s, i);
+        char url[PATH_MAX], who[64] = "all users of this machine";
+        snprintf(url, sizeof(url), "http%s://%.*s:%u%s", e.is_encrypted ? "s" : "",
+                 (int)(strrchr(e.address, ':') - e.address), e.address, e.port, services[i].path);
+        if (e.needs_token)
+            snprintf(who, sizeof(who), "clients with a token of the scope %s", services[i].scope);
+        printf("  %-10s %-28s %s can %s\n", services[i].name, url, who, services[i].what);
+        if (!e.is_local && !e.is_encrypted)
+            log_warning("%s: tokens and data travel in clear text: give --tls-certificate and --tls-key", url);
+    }
+    if (server_first_token(s))
+        printf(
+            "The first token, which may send and ask, and is not kept anywhere (sonde token new makes others):\n  %s\n",
+            server_first_token(s));
     fflush(stdout);
 }
 
@@ -72,7 +90,7 @@ static int run_until_signal(const struct server_options *options, int ready_fd)
     r = r < 0 ? r : server_start(options, &server);
     if (r < 0)
         return r == -EINVAL ? r : -EIO;
-    announce(options, server);
+    announce(server);
     ready_fd_notify(&ready_fd);
     while (!end_signals_wait(&signals, SECOND_NS))
         server_tick(server);
@@ -85,7 +103,9 @@ static int run_server(int argc, char **argv)
         return engine_process_main(argc - 1, argv + 1); /* started by this subcommand itself */
     struct server_options o = {.directory = "/var/lib/sonde-server",
                                .otlp_address = "127.0.0.1:4318",
+                               .grpc_address = "127.0.0.1:4317",
                                .sql_address = "127.0.0.1:7080",
+                               .certificate = {.chain_setting = "--tls-certificate", .key_setting = "--tls-key"},
                                .spool_bytes = SPOOL_BYTES,
                                .memory_bytes = MEMORY_BYTES};
     const char *library = NULL;
@@ -96,8 +116,13 @@ static int run_server(int argc, char **argv)
         {'l', "listen", OPTION_TEXT, &o.sql_address, "ADDRESS:PORT", "address for SQL (default 127.0.0.1:7080)", 0, 0},
         {0, "otlp-listen", OPTION_TEXT, &o.otlp_address, "ADDRESS:PORT",
          "address for OTLP over HTTP (default 127.0.0.1:4318)", 0, 0},
+        {0, "grpc-listen", OPTION_TEXT, &o.grpc_address, "ADDRESS:PORT",
+         "address for OTLP over gRPC (default 127.0.0.1:4317)", 0, 0},
         {0, "token-file", OPTION_TEXT, &o.token_file, "FILE",
-         "tokens that clients need, required beyond loopback addresses (sonde token new)", 0, 0},
+         "tokens that clients need, of loopback addresses as well (default: DIR/tokens, for other addresses)", 0, 0},
+        {0, "tls-certificate", OPTION_TEXT, &o.certificate.chain, "FILE",
+         "certificate for TLS on addresses that other machines reach, in PEM with the chain of its issuers", 0, 0},
+        {0, "tls-key", OPTION_TEXT, &o.certificate.key, "FILE", "its key, in PEM", 0, 0},
         {0, "keep", OPTION_INTEGER, &keep_days, "DAYS", "how long rows are kept (default 30)", 1, SERVER_KEEP_DAYS_MAX},
         {0, "engine", OPTION_TEXT, &library, "FILE", "the engine's library, libchdb.so", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD", "write \"ready\" to this descriptor when the server listens",
@@ -111,6 +136,10 @@ static int run_server(int argc, char **argv)
         log_error("--ready-fd: descriptor %lld is not open for writing", (long long)ready_fd);
         return -EINVAL;
     }
+    if (!o.certificate.chain != !o.certificate.key) {
+        log_error("--tls-certificate and --tls-key are needed together");
+        return -EINVAL;
+    }
     r = check_library(library, path, sizeof(path));
     if (r < 0)
         return r;
@@ -121,11 +150,12 @@ static int run_server(int argc, char **argv)
 
 const struct subcommand subcommand_server = {
     .name = "server",
-    .synopsis = "[--data DIR] [-l ADDRESS:PORT] [--otlp-listen ADDRESS:PORT] [--token-file FILE] [--keep DAYS]",
+    .synopsis =
+        "[--data DIR] [-l|--otlp-listen|--grpc-listen ADDRESS:PORT] [--token-file FILE] [--tls-certificate FILE --tls-key FILE] [--keep DAYS]",
     .summary = "Keep what agents and OpenTelemetry SDKs send, and answer SQL about it",
     .details =
-        "Receives traces, logs, metrics and profiles by OTLP over HTTP (http://127.0.0.1:4318), keeps them for some weeks,\n"
-        "and answers SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...). A batch is acknowledged when it\n"
-        "is on disk.",
+        "Receives traces, logs, metrics and profiles by OTLP over HTTP (http://127.0.0.1:4318) and gRPC (127.0.0.1:4317),\n"
+        "keeps them for some weeks, and answers SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...). A\n"
+        "batch is acknowledged when it is on disk.",
     .run = run_server,
 };

@@ -1,13 +1,12 @@
 /* HTTP requests with bodies; see listener.h. */
 #include "server/listener.h"
 
-#include "base/address.h"
 #include "base/log.h"
 #include "serve/host.h"
+#include "serve/http_daemon.h"
+#include "server/bound_address.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <strings.h>
@@ -16,13 +15,14 @@
 #define CLIENT_MAX       128                 /* connections of one address, if others than this machine can connect */
 #define TIMEOUT_S        30                  /* without a byte */
 #define CONNECTION_BYTES ((size_t)512 << 10) /* headers: a query may be in the URL */
-#define STACK_BYTES      ((size_t)512 << 10)
+#define REPLY_NS         60000000000ull
 #define BODIES_MAX_BYTES ((size_t)128 << 20) /* of all requests */
 
 struct listener {
     struct listener_options o;
     struct host_policy hosts;
-    struct MHD_Daemon *daemon;
+    struct MHD_OptionItem more[3]; /* of the daemon */
+    struct http_daemon *daemon;
     atomic_size_t body_bytes;
 };
 
@@ -38,7 +38,7 @@ static bool is_allowed(const struct listener *l, struct MHD_Connection *connecti
 {
     const char *host = http_host(connection);
     if (l->o.access)
-        return access_allows(l->o.access, TOKEN_READ, http_header(connection, "Authorization"),
+        return access_allows(l->o.access, l->o.scope, http_header(connection, "Authorization"),
                              MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
     return host && host_allowed(&l->hosts, host);
 }
@@ -159,54 +159,43 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- start and end ---- */
 
-static int start_daemon(struct listener *l, int fd)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
-    errno = 0;
-    l->daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
-                             MHD_USE_ERROR_LOG,
-                         0, NULL, NULL, handle, l, MHD_OPTION_EXTERNAL_LOGGER, http_log_from_library, (void *)"server",
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, l->hosts.loopback_only ? 0 : (unsigned)CLIENT_MAX,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_END);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return l->daemon ? 0 : errno == ENOPKG ? -ENOPKG : -EAGAIN;
-}
-
 int listener_start(const struct listener_options *options, struct listener **ret)
 {
     _cleanup_free_ struct listener *l = calloc(1, sizeof(*l));
-    union address address;
-    socklen_t size;
-    _cleanup_close_ int fd = -1;
+    struct bound_address bound;
     if (!l)
         return -ENOMEM;
-    if (address_parse(options->address, &address, &size) < 0) {
-        log_error("%s: '%s' is not ADDRESS:PORT, such as 127.0.0.1:4318", options->option, options->address);
-        return -EINVAL;
-    }
-    if (!address_is_loopback(&address) && !options->access) {
-        log_error(
-            "%s: %s can be reached by other machines: give --token-file as well (`sonde token new` makes its lines)",
-            options->option, options->address);
-        return -EINVAL;
-    }
-    int r = address_listen(&address, size, &fd);
+    int r = bound_address_open(options->option, options->address, options->access, &bound);
     if (r < 0)
-        return log_errno(r, "cannot listen on %s (%s chooses another address)", options->address, options->option);
+        return r;
+    _cleanup_close_ int fd = bound.fd;
     l->o = *options;
     l->hosts = (struct host_policy){
-        .port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port),
-        .loopback_only = address_is_loopback(&address)};
-    r = start_daemon(l, fd);
+        .port = bound.port,
+        .is_encrypted = options->certificate && options->certificate->chain,
+        .loopback_only = bound.is_local,
+    };
+    const struct MHD_OptionItem more[] = {
+        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, bound.is_local ? 0 : CLIENT_MAX, NULL},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, l},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    memcpy(l->more, more, sizeof(more));
+    const struct http_daemon_options daemon = {.fd = fd,
+                                               .name = "server",
+                                               .former_max_ns = REPLY_NS,
+                                               .connections_max = CONNECTIONS_MAX,
+                                               .timeout_s = TIMEOUT_S,
+                                               .connection_bytes = CONNECTION_BYTES,
+                                               .handle = handle,
+                                               .context = l,
+                                               .more = l->more};
+    r = http_daemon_new(&daemon, options->certificate, &l->daemon);
     if (r == -ENOPKG)
         log_error("cannot listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12",
                   options->address);
+    else if (r == -EAGAIN)
+        log_error("cannot serve %s", options->address);
     if (r < 0)
         return r;
     take_fd(&fd); /* the daemon closes it */
@@ -218,16 +207,21 @@ void listener_free(struct listener *l)
 {
     if (!l)
         return;
-    MHD_stop_daemon(l->daemon);
+    http_daemon_free(l->daemon);
     free(l);
+}
+
+int listener_renew(struct listener *l, const struct certificate *certificate)
+{
+    return http_daemon_renew(l->daemon, certificate);
+}
+
+void listener_tick(struct listener *l)
+{
+    http_daemon_tick(l->daemon);
 }
 
 uint16_t listener_port(const struct listener *l)
 {
     return l->hosts.port;
-}
-
-bool listener_is_local(const struct listener *l)
-{
-    return l->hosts.loopback_only;
 }

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "serve/access.h"
+#include "serve/certificate.h"
 #include "serve/http.h"
 
 #include <stdbool.h>
@@ -19,10 +20,12 @@ struct listener_request {
 };
 
 struct listener_options {
-    const char *option;    /* that sets the address, for messages: "--listen" */
-    const char *address;   /* "127.0.0.1:4318" */
-    struct access *access; /* the clients that are allowed; NULL: all, on a loopback address only */
-    size_t body_max_bytes; /* of one request */
+    const char *option;     /* that sets the address, for messages: "--listen" */
+    const char *address;    /* "127.0.0.1:4318" */
+    struct access *access;  /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
+    enum token_scope scope; /* that a client's token needs */
+    const struct certificate *certificate; /* for TLS; NULL, or without texts: none. Not used afterwards */
+    size_t body_max_bytes;                 /* of one request */
     /* Called from many threads: replies to a request that was accepted. */
     enum MHD_Result (*answer)(void *context, const struct listener_request *request);
     void *context;
@@ -34,5 +37,8 @@ int listener_start(const struct listener_options *options, struct listener **ret
 void listener_free(struct listener *l);
 DEFINE_FREEP(listener)
 
+/* As those of http_daemon.h. */
+int listener_renew(struct listener *l, const struct certificate *certificate);
+void listener_tick(struct listener *l);
+
 uint16_t listener_port(const struct listener *l);
-bool listener_is_local(const struct listener *l);

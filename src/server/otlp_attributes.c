@@ -1,6 +1,7 @@
 /* Attributes and values; see otlp_attributes.h. */
 #include "server/otlp_attributes.h"
 
+#include "base/base64.h"
 #include "base/utf8.h"
 #include "server/otlp_fields.h"
 #include "server/row_binary.h"
@@ -43,19 +44,6 @@ static void put_quoted(struct buf *out, struct cursor text)
         }
     }
     buf_putc(out, '"');
-}
-
-static void put_base64(struct buf *out, struct cursor bytes)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < bytes.size; i += 3) {
-        const size_t left = bytes.size - i;
-        const uint32_t three = (uint32_t)bytes.data[i] << 16 | (left > 1 ? (uint32_t)bytes.data[i + 1] << 8 : 0) |
-                               (left > 2 ? bytes.data[i + 2] : 0);
-        const char four[4] = {digits[three >> 18], digits[three >> 12 & 63], left > 1 ? digits[three >> 6 & 63] : '=',
-                              left > 2 ? digits[three & 63] : '='};
-        buf_append(out, four, sizeof(four));
-    }
 }
 
 /* The shortest decimal number that is the same double. */
@@ -115,7 +103,7 @@ static void put_bytes(struct buf *out, struct cursor bytes, bool is_nested)
 {
     if (is_nested)
         buf_putc(out, '"');
-    put_base64(out, bytes);
+    base64_put(out, bytes.data, bytes.size);
     if (is_nested)
         buf_putc(out, '"');
 }

@@ -89,4 +89,9 @@ static int decode_logs(struct cursor request, struct otlp_rows *rows)
 }
 
 const struct otlp_signal otlp_logs = {
-    .path = "/v1/logs", .rejected = "rejectedLogRecords", .json = otlp_json_logs, .decode = decode_logs};
+    .path = "/v1/logs",
+    .method = "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+    .rejected = "rejectedLogRecords",
+    .json = otlp_json_logs,
+    .decode = decode_logs,
+};

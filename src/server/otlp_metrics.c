@@ -319,4 +319,9 @@ static int decode_metrics(struct cursor request, struct otlp_rows *rows)
 }
 
 const struct otlp_signal otlp_metrics = {
-    .path = "/v1/metrics", .rejected = "rejectedDataPoints", .json = otlp_json_metrics, .decode = decode_metrics};
+    .path = "/v1/metrics",
+    .method = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+    .rejected = "rejectedDataPoints",
+    .json = otlp_json_metrics,
+    .decode = decode_metrics,
+};

@@ -268,4 +268,8 @@ static int decode_profiles(struct cursor request, struct otlp_rows *rows)
     return r;
 }
 
-const struct otlp_signal otlp_profiles = {.path = "/v1development/profiles", .decode = decode_profiles};
+const struct otlp_signal otlp_profiles = {
+    .path = "/v1development/profiles",
+    .method = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+    .decode = decode_profiles,
+};

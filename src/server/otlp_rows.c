@@ -14,6 +14,24 @@ enum { RESOURCE_ITEMS_RESOURCE = RESOURCE_SPANS_RESOURCE, RESOURCE_ITEMS_SCOPES 
 enum { SCOPE_ITEMS_SCOPE = SCOPE_SPANS_SCOPE, SCOPE_ITEMS_ITEMS = SCOPE_SPANS_SPANS };
 enum { ITEMS_SCHEMA_URL = 3 };
 
+static const struct otlp_signal *const signals[] = {&otlp_traces, &otlp_logs, &otlp_metrics, &otlp_profiles};
+
+const struct otlp_signal *otlp_signal_of_path(const char *path)
+{
+    for (size_t i = 0; i < array_size(signals); i++)
+        if (strcmp(path, signals[i]->path) == 0)
+            return signals[i];
+    return NULL;
+}
+
+const struct otlp_signal *otlp_signal_of_method(const char *method)
+{
+    for (size_t i = 0; i < array_size(signals); i++)
+        if (strcmp(method, signals[i]->method) == 0)
+            return signals[i];
+    return NULL;
+}
+
 void otlp_rows_clear(struct otlp_rows *rows)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++)

@@ -24,7 +24,8 @@ struct otlp_rows {
 
 /* One kind of requests: ExportTraceServiceRequest and so on. */
 struct otlp_signal {
-    const char *path;                   /* of the receiver */
+    const char *path;                   /* over HTTP */
+    const char *method;                 /* over gRPC: the path of its method Export */
     const char *rejected;               /* JSON's name of the number of rejected items */
     const struct otlp_json_field *json; /* the request in JSON; NULL: only protobuf */
     /* Appends the rows of a request. 0; -EBADMSG: it is invalid; -ELOOP: values in values too deep; -EFBIG: it makes
@@ -33,6 +34,10 @@ struct otlp_signal {
 };
 
 extern const struct otlp_signal otlp_traces, otlp_logs, otlp_metrics, otlp_profiles;
+
+/* The signal of this path over HTTP, or over gRPC; NULL: none. */
+const struct otlp_signal *otlp_signal_of_path(const char *path);
+const struct otlp_signal *otlp_signal_of_method(const char *method);
 
 void otlp_rows_clear(struct otlp_rows *rows);
 #define _cleanup_otlp_rows_ _cleanup_(otlp_rows_clear)

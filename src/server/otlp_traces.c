@@ -184,4 +184,9 @@ static int decode_traces(struct cursor request, struct otlp_rows *rows)
 }
 
 const struct otlp_signal otlp_traces = {
-    .path = "/v1/traces", .rejected = "rejectedSpans", .json = otlp_json_traces, .decode = decode_traces};
+    .path = "/v1/traces",
+    .method = "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+    .rejected = "rejectedSpans",
+    .json = otlp_json_traces,
+    .decode = decode_traces,
+};

@@ -1,11 +1,15 @@
 /* The parts of the centre, in the order of their start; see server.h. */
 #include "server/server.h"
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/engine.h"
+#include "server/grpc_listener.h"
 #include "server/listener.h"
 #include "server/loader.h"
+#include "server/otlp_grpc.h"
+#include "server/otlp_http.h"
 #include "server/receiver.h"
 #include "server/spool.h"
 #include "server/sql.h"
@@ -25,14 +29,18 @@
 #define REMEMBER_MAX      262144
 
 struct server {
-    char directory[PATH_MAX], spool_directory[PATH_MAX + 16];
+    char directory[PATH_MAX], spool_directory[PATH_MAX + 16], token_file[PATH_MAX + 16];
     int lock;
     struct spool *spool;
     struct engine *engine;
     struct loader *loader;
-    struct access *access;
+    struct access *access; /* NULL: no address needs tokens */
+    char first_token[TOKEN_BYTES];
+    struct certificate certificate; /* without its texts */
     struct receiver receiver;
+    struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
+    struct grpc_listener *grpc;
     uint64_t refused; /* batches that the log has reported */
 };
 
@@ -86,8 +94,6 @@ static int open_spool(struct server *s, uint64_t max_bytes)
     return 0;
 }
 
-/* ---- start and end ---- */
-
 static int start_engine(struct server *s, const struct server_options *o)
 {
     const struct engine_options engine = {
@@ -97,25 +103,129 @@ static int start_engine(struct server *s, const struct server_options *o)
     return r < 0 ? log_errno(r, "cannot start the engine's threads") : 0;
 }
 
-static int listen_for_clients(struct server *s, const struct server_options *o)
+/* ---- rights ---- */
+
+/* The file of tokens that is the server's own, with a first token if it has none yet. */
+static int make_token_file(struct server *s)
 {
-    receiver_init(&s->receiver, s->spool, o->keep_days, clock_unix_ns);
-    int r = o->token_file ? access_new("--token-file", o->token_file, clock_monotonic_ns, &s->access) : 0;
-    if (r < 0)
-        return r;
+    char line[TOKEN_LINE_BYTES];
+    snprintf(s->token_file, sizeof(s->token_file), "%s/tokens", s->directory);
+    _cleanup_close_ int fd = open(s->token_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno == EEXIST ? 0 : log_errno(-errno, "cannot make %s", s->token_file);
+    int r = tokens_make(TOKEN_ADMIN, s->first_token, line);
+    if (r == 0 && dprintf(fd, "%s made at the first start\n", line) < 0)
+        r = -errno;
+    if (r < 0) {
+        unlink(s->token_file);
+        return log_errno(r, "cannot write %s", s->token_file);
+    }
+    return 0;
+}
+
+static int open_access(struct server *s, const struct server_options *o)
+{
+    const char *path = o->token_file ? o->token_file : s->token_file;
+    bool needs_tokens = false;
+    for (size_t i = 0; i < SERVER_SERVICES; i++)
+        needs_tokens |= s->endpoints[i].needs_token;
+    if (!needs_tokens)
+        return 0;
+    const int r = o->token_file ? 0 : make_token_file(s);
+    return r < 0 ? r : access_new(o->token_file ? "--token-file" : "tokens", path, clock_monotonic_ns, &s->access);
+}
+
+/* Who may use an address, and how. An address that cannot be read is left to the listener's message. */
+static void decide_rights(struct server *s, const struct server_options *o)
+{
+    const char *const addresses[SERVER_SERVICES] = {
+        [SERVER_OTLP_GRPC] = o->grpc_address, [SERVER_OTLP_HTTP] = o->otlp_address, [SERVER_SQL] = o->sql_address};
+    for (size_t i = 0; i < SERVER_SERVICES; i++) {
+        union address address;
+        socklen_t size;
+        const bool is_open = address_parse(addresses[i], &address, &size) == 0 && !address_is_loopback(&address);
+        s->endpoints[i] = (struct server_endpoint){.address = addresses[i],
+                                                   .needs_token = is_open || o->token_file,
+                                                   .is_encrypted = is_open && o->certificate.chain,
+                                                   .is_local = !is_open};
+    }
+}
+
+/* ---- start and end ---- */
+
+static struct access *access_of(const struct server *s, enum server_service service)
+{
+    return s->endpoints[service].needs_token ? s->access : NULL;
+}
+
+static const struct certificate *certificate_of(const struct server *s, enum server_service service,
+                                                const struct certificate *certificate)
+{
+    return s->endpoints[service].is_encrypted ? certificate : NULL;
+}
+
+static int start_listeners(struct server *s, const struct certificate *certificate)
+{
     const struct listener_options sql = {.option = "--listen",
-                                         .address = o->sql_address,
-                                         .access = s->access,
+                                         .address = s->endpoints[SERVER_SQL].address,
+                                         .access = access_of(s, SERVER_SQL),
+                                         .scope = TOKEN_READ,
+                                         .certificate = certificate_of(s, SERVER_SQL, certificate),
                                          .body_max_bytes = SQL_BODY_MAX_BYTES,
                                          .answer = sql_answer,
                                          .context = s->engine};
     const struct listener_options otlp = {.option = "--otlp-listen",
-                                          .address = o->otlp_address,
-                                          .access = s->access,
+                                          .address = s->endpoints[SERVER_OTLP_HTTP].address,
+                                          .access = access_of(s, SERVER_OTLP_HTTP),
+                                          .scope = TOKEN_WRITE,
+                                          .certificate = certificate_of(s, SERVER_OTLP_HTTP, certificate),
                                           .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
-                                          .answer = receiver_answer,
+                                          .answer = otlp_http_answer,
                                           .context = &s->receiver};
-    return listener_start(&sql, &s->sql) ?: listener_start(&otlp, &s->otlp);
+    const struct grpc_listener_options grpc = {.option = "--grpc-listen",
+                                               .address = s->endpoints[SERVER_OTLP_GRPC].address,
+                                               .access = access_of(s, SERVER_OTLP_GRPC),
+                                               .certificate = certificate_of(s, SERVER_OTLP_GRPC, certificate),
+                                               .message_max_bytes = RECEIVER_BODY_MAX_BYTES,
+                                               .answer = otlp_grpc_answer,
+                                               .context = &s->receiver};
+    return listener_start(&sql, &s->sql) ?: listener_start(&otlp, &s->otlp) ?: grpc_listener_start(&grpc, &s->grpc);
+}
+
+static int listen_for_clients(struct server *s, const struct server_options *o)
+{
+    _cleanup_(certificate_clear) struct certificate certificate = {0};
+    receiver_init(&s->receiver, s->spool, o->keep_days, clock_unix_ns);
+    decide_rights(s, o);
+    int r = open_access(s, o);
+    r = r < 0 ? r : certificate_read(&o->certificate, &certificate);
+    r = r < 0 ? r : start_listeners(s, &certificate);
+    if (r < 0)
+        return r;
+    s->endpoints[SERVER_OTLP_GRPC].port = grpc_listener_port(s->grpc);
+    s->endpoints[SERVER_OTLP_HTTP].port = listener_port(s->otlp);
+    s->endpoints[SERVER_SQL].port = listener_port(s->sql);
+    s->certificate = certificate;
+    s->certificate.chain = s->certificate.key = NULL;
+    return 0;
+}
+
+static int renew_certificate(struct server *s)
+{
+    _cleanup_(certificate_clear) struct certificate certificate = {0};
+    const struct server_endpoint *e = s->endpoints;
+    int r = certificate_read(&s->certificate.files, &certificate);
+    if (r == 0 && e[SERVER_SQL].is_encrypted)
+        r = listener_renew(s->sql, &certificate);
+    if (r == 0 && e[SERVER_OTLP_HTTP].is_encrypted)
+        r = listener_renew(s->otlp, &certificate);
+    if (r == 0 && e[SERVER_OTLP_GRPC].is_encrypted)
+        r = grpc_listener_renew(s->grpc, &certificate);
+    if (r < 0)
+        return r;
+    s->certificate.chain_watch = certificate.chain_watch;
+    s->certificate.key_watch = certificate.key_watch;
+    return 0;
 }
 
 int server_start(const struct server_options *options, struct server **ret)
@@ -143,12 +253,21 @@ void server_tick(struct server *s)
     s->refused = now.refused;
     if (s->access)
         access_tick(s->access);
+    listener_tick(s->sql);
+    listener_tick(s->otlp);
+    if (!certificate_has_changed(&s->certificate))
+        return;
+    if (renew_certificate(s) == 0)
+        log_info("%s: %s is read again", s->certificate.files.chain_setting, s->certificate.files.chain);
+    else
+        log_warning("%s: the certificate that was read before stays in use", s->certificate.files.chain_setting);
 }
 
 void server_free(struct server *s)
 {
     if (!s)
         return;
+    grpc_listener_free(s->grpc);
     listener_free(s->otlp);
     listener_free(s->sql);
     loader_free(s->loader);
@@ -159,17 +278,12 @@ void server_free(struct server *s)
     free(s);
 }
 
-uint16_t server_otlp_port(const struct server *s)
+struct server_endpoint server_endpoint(const struct server *s, enum server_service service)
 {
-    return listener_port(s->otlp);
+    return s->endpoints[service];
 }
 
-uint16_t server_sql_port(const struct server *s)
+const char *server_first_token(const struct server *s)
 {
-    return listener_port(s->sql);
-}
-
-bool server_is_local(const struct server *s)
-{
-    return listener_is_local(s->otlp) && listener_is_local(s->sql);
+    return s->first_token[0] ? s->first_token : NULL;
 }

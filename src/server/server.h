@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "serve/certificate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,9 +12,13 @@ struct server;
 struct server_options {
     const char *directory;    /* of the data; made if it is missing */
     const char *library;      /* of the engine */
-    const char *otlp_address; /* "127.0.0.1:4318" */
+    const char *otlp_address; /* "127.0.0.1:4318": over HTTP */
+    const char *grpc_address; /* "127.0.0.1:4317": over gRPC */
     const char *sql_address;  /* "127.0.0.1:7080" */
-    const char *token_file;   /* NULL: clients need no token, and both addresses must be loopback addresses */
+    /* Clients of an address that other machines reach need a token. */
+    const char *token_file; /* NULL: DIRECTORY/tokens; else clients of loopback addresses need a token as well */
+    /* For TLS on the addresses that other machines reach; without paths: none. */
+    struct certificate_files certificate;
     unsigned keep_days;
     uint64_t spool_bytes, memory_bytes;
 };
@@ -22,13 +27,18 @@ struct server_options {
 
 /* 0, or -errno after the reason was logged. Borrows the options' strings. */
 int server_start(const struct server_options *options, struct server **ret);
-/* To be called once a second. */
+/* To be called once a second: also reads tokens and certificate again when their files have changed. */
 void server_tick(struct server *s);
 /* Ends in order: receivers, then the loader, then the engine. What the engine does not have yet stays in the spool. */
 void server_free(struct server *s);
 DEFINE_FREEP(server)
 
-uint16_t server_otlp_port(const struct server *s);
-uint16_t server_sql_port(const struct server *s);
-/* Whether only programs of this machine reach it. */
-bool server_is_local(const struct server *s);
+enum server_service { SERVER_OTLP_GRPC, SERVER_OTLP_HTTP, SERVER_SQL, SERVER_SERVICES };
+struct server_endpoint {
+    const char *address; /* as in the options */
+    uint16_t port;
+    bool needs_token, is_encrypted, is_local;
+};
+struct server_endpoint server_endpoint(const struct server *s, enum server_service service);
+/* The token that may do everything, if this start has made the file of tokens; NULL otherwise. */
+const char *server_first_token(const struct server *s);

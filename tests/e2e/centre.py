@@ -9,9 +9,12 @@ import struct
 import time
 from pathlib import Path
 
+import pytest
 from harness.machine import skip
+from http2_client import POST, Http2Client, message
 
 PLACES = [os.environ.get("SONDE_ENGINE", ""), "build/engine/libchdb.so", "/usr/local/lib/sonde/libchdb.so", "/usr/lib/sonde/libchdb.so"]
+LISTEN = ["--listen", "127.0.0.1:0", "--otlp-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]  # free ports
 TOP = Path(__file__).resolve().parents[2]
 
 
@@ -27,12 +30,22 @@ class Server:
 
     def __init__(self, running):
         self.running = running
-        self.otlp_port, self.sql_port = map(int, re.search(r"OTLP/HTTP on 127\.0\.0\.1:(\d+), SQL on http://127\.0\.0\.1:(\d+)/", running.out).groups())
+        self.grpc_port, self.otlp_port, self.sql_port = map(int, re.findall(r"^  (?:OTLP/gRPC|OTLP/HTTP|SQL) +https?://[\d.]+:(\d+)", running.out, re.M))
 
     def post(self, path, body, headers=None, compressed=False):
         """(status, headers, body) of the receiver's answer."""
         everything = {"Content-Type": "application/x-protobuf", **({"Content-Encoding": "gzip"} if compressed else {}), **(headers or {})}
         return ask(self.otlp_port, "POST", path, gzip.compress(body) if compressed else body, everything)
+
+    def call(self, service, body, *pairs, compressed=False):
+        """(status of gRPC, its message) of the answer to a call of the service's method Export, over a connection of its own."""
+        connection = Http2Client(self.grpc_port)
+        with contextlib.closing(connection):
+            encoding = [("grpc-encoding", "gzip")] if compressed else []
+            stream = connection.ask(f"/opentelemetry.proto.collector.{service}/Export", ("content-type", "application/grpc"), ("te", "trailers"), *encoding, *pairs, method=POST,
+                                    body=message(gzip.compress(body) if compressed else body, int(compressed)))
+            fields = connection.reply(stream)
+            return int(fields["grpc-status"]), fields.get("grpc-message", "")
 
     def query(self, sql, **parameters):
         """(status, text)"""
@@ -67,13 +80,28 @@ def ask(port, method, path, body, headers):
 def start_server(run, sonde, data, *arguments, library=None, number=0):
     """Starts a server on free ports and waits until it listens."""
     ready, write = os.pipe()
-    running = run(sonde, "server", "--data", data, "--engine", library or engine_library(), "--listen", "127.0.0.1:0", "--otlp-listen", "127.0.0.1:0", "--ready-fd", write,
+    running = run(sonde, "server", "--data", data, "--engine", library or engine_library(), *LISTEN, "--ready-fd", write,
                   *arguments, name=f"server-{number}", pass_fds=[write])
     os.close(write)
     with os.fdopen(ready) as reader:
         line = reader.readline()
     assert line == "ready\n", running.error[-3000:]
     return Server(running)
+
+
+@pytest.fixture
+def server(run, sonde, tmp_path):
+    """server(arguments..., data=...) starts a server; it must end in order."""
+    started = []
+
+    def start(*arguments, **options):
+        started.append(start_server(run, sonde, tmp_path / "data", *arguments, number=len(started), **options))
+        return started[-1]
+    engine_library()
+    yield start
+    for one in started:
+        if one.running.alive:
+            assert one.running.stop() == 0, one.running.error[-3000:]
 
 
 # ---- packets ----

@@ -5,6 +5,7 @@ import ssl
 from h2_grpc_receiver import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, SETTINGS, Inflater
 
 RST_STREAM, GOAWAY, CONTINUATION = 3, 7, 9
+FRAME_BYTES = 16384
 GET, POST = b"\x82", b"\x83"  # :method
 
 
@@ -15,6 +16,12 @@ def frame(kind, flags, stream, payload=b""):
 def message(payload, compressed=0):
     """A message of gRPC."""
     return bytes([compressed]) + len(payload).to_bytes(4, "big") + payload
+
+
+def frames_of(stream, body):
+    """A body, in frames that every receiver takes."""
+    parts = [body[at:at + FRAME_BYTES] for at in range(0, len(body), FRAME_BYTES)] or [b""]
+    return [frame(DATA, END_STREAM if part is parts[-1] else 0, stream, part) for part in parts]
 
 
 class Http2Client:
@@ -50,7 +57,7 @@ class Http2Client:
         stream, self.next = self.next, self.next + 2
         block = method + b"\x86" + self.fields((":path", path), (":authority", "test"), *pairs)
         self.send(frame(HEADERS, flags | END_HEADERS | (END_STREAM if body is None else 0), stream, block)
-                  + (b"" if body is None else frame(DATA, END_STREAM, stream, body)))
+                  + (b"" if body is None else b"".join(frames_of(stream, body))))
         return stream
 
     def call(self, path, payload=b""):

@@ -1,19 +1,15 @@
 """The centre, `sonde server`: OTLP in, SQL out, with kill -9 of both processes in between. The engine's library must be installed (centre.py)."""
-import hashlib
 import http.client
 import json
 import os
-import random
-import signal
 import socket
 import struct
 import subprocess
-import threading
 import time
 
 import pytest
 from accept_queue import NAME, await_refusals, full_accept_queue
-from centre import ask, engine_library, field, fixed64, pair, request, span, start_server
+from centre import ask, field, fixed64, pair, request, server, span  # noqa: F401 (fixture)
 from exporting import sets
 from harness.machine import need_command
 from harness.processes import wait_for
@@ -23,26 +19,11 @@ from real_servers import get, start_prefork
 PACKAGES = ["opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"]
 
 
-@pytest.fixture
-def server(run, sonde, tmp_path):
-    """server(arguments..., data=...) starts a server; it must end in order."""
-    started = []
-
-    def start(*arguments, **options):
-        started.append(start_server(run, sonde, tmp_path / "data", *arguments, number=len(started), **options))
-        return started[-1]
-    engine_library()
-    yield start
-    for one in started:
-        if one.running.alive:
-            assert one.running.stop() == 0, one.running.error[-3000:]
-
-
 def run_to_end(sonde, *arguments):
     return subprocess.run([sonde, *map(str, arguments)], capture_output=True, text=True, timeout=60)
 
 
-def test_spans_and_logs_are_rows(server):
+def test_spans_and_logs_are_rows(server):  # noqa: F811
     """As the Collector's exporter has them; compressed or not; a retry is not stored twice."""
     one, now = server(), time.time_ns()
     inside = field(11, fixed64(1, now) + field(2, "e") + field(3, pair("k", "v"))) + field(13, field(1, b"\x01" * 16) + field(2, b"\x02" * 8))
@@ -65,7 +46,7 @@ def point(now, *fields):
     return fixed64(3, now) + b"".join(fields)
 
 
-def test_points_are_rows(server):
+def test_points_are_rows(server):  # noqa: F811
     """All kinds of metrics."""
     one, now = server(), time.time_ns()
     attribute, exemplar = pair("k", "v"), fixed64(2, now) + field(3, 2.5) + field(4, b"\x01" * 8) + field(5, b"\x02" * 16)
@@ -87,7 +68,7 @@ def test_points_are_rows(server):
     assert one.post("/v1/metrics", request([field(1, "g") + field(5, field(1, point(now, field(4, b"text"))))]))[0] == 400
 
 
-def test_hello_of_clickhouse_go(server):
+def test_hello_of_clickhouse_go(server):  # noqa: F811
     """The client reads this answer in the Native format of its version, and others in the version that it reports, which is the engine's."""
     one = server()
     status, _, body = ask(one.sql_port, "POST", "/?client_protocol_version=54460&database=otel&default_format=Native&max_execution_time=60",
@@ -99,7 +80,7 @@ def test_hello_of_clickhouse_go(server):
 
 
 @pytest.mark.peer
-def test_questions_of_clickhouse_go(server, run, tmp_path):
+def test_questions_of_clickhouse_go(server, run, tmp_path):  # noqa: F811
     """Over HTTP, as Grafana's data source for ClickHouse asks."""
     one = server()
     assert one.post("/v1/traces", request([span(1, "GET /", **{"http.route": "/a"})]))[0] == 200
@@ -123,7 +104,7 @@ func main() {
     assert asking.wait(30) == 0 and asking.out == "<nil> <nil> /a 1\n"
 
 
-def test_json_is_rows(server):
+def test_json_is_rows(server):  # noqa: F811
     """The same rows as protobuf gives, of all three signals."""
     one, now = server(), time.time_ns()
     resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}, {"key": "host.name", "value": {"stringValue": "node-1"}}]}
@@ -142,7 +123,7 @@ def test_json_is_rows(server):
     one.await_value("SELECT MetricName, Value, IsMonotonic, ResourceAttributes['host.name'] FROM otel_metrics_sum", "s\t7\ttrue\tnode-1")
 
 
-def test_requests_that_are_refused(server):
+def test_requests_that_are_refused(server):  # noqa: F811
     one, now = server("--keep", "10"), time.time_ns()
     old, future, without_id = span(1, start_ns=now - 11 * 86400 * 10**9), span(2, start_ns=now + 2 * 86400 * 10**9), span(0, start_ns=now)
     status, _, body = one.post("/v1/traces", request([old, future, without_id, span(3, start_ns=now)]))
@@ -156,7 +137,7 @@ def test_requests_that_are_refused(server):
     assert ask(one.otlp_port, "GET", "/v1/traces", None, {})[0] == 405
 
 
-def test_exactly_one_host_header_is_accepted(server):
+def test_exactly_one_host_header_is_accepted(server):  # noqa: F811
     one = server()
     for hosts, expected in [(["127.0.0.1"], 200), (["127.0.0.1", "evil.example"], 403), (["127.0.0.1", "127.0.0.1"], 403), ([], 400)]:
         connection = http.client.HTTPConnection("127.0.0.1", one.sql_port, timeout=60)
@@ -168,7 +149,7 @@ def test_exactly_one_host_header_is_accepted(server):
         connection.close()
 
 
-def test_readers_can_only_read(server, tmp_path):
+def test_readers_can_only_read(server, tmp_path):  # noqa: F811
     one = server()
     secret = tmp_path / "secret"
     secret.write_text("secret")
@@ -184,7 +165,7 @@ def test_readers_can_only_read(server, tmp_path):
     assert not (tmp_path / "out").exists() and "the engine ended" not in one.running.error
 
 
-def test_formats_of_answers(server):
+def test_formats_of_answers(server):  # noqa: F811
     one = server()
     assert one.query("SELECT 1 AS a", default_format="JSONEachRow") == (200, '{"a":1}\n')
     assert one.query("SELECT 1 AS a FORMAT CSVWithNames", default_format="JSON") == (200, '"a"\n1\n')
@@ -195,61 +176,8 @@ def test_formats_of_answers(server):
     assert status == 400 and text.startswith("Code: 60. DB::Exception:")
 
 
-class Senders:
-    """Threads that send batches of spans with numbers of their own, and send a batch again until it is acknowledged, whatever happens to the server."""
-
-    def __init__(self, count, ports):
-        self.acknowledged, self.ends, self.ports = [set() for _ in range(count)], threading.Event(), ports
-        self.threads = [threading.Thread(target=self.send, args=(index,)) for index in range(count)]
-        for thread in self.threads:
-            thread.start()
-
-    def send(self, index):
-        for batch in range(1, 1_000_000):
-            numbers = [index << 40 | batch << 8 | i for i in range(1, 21)]
-            packet = request([span(number) for number in numbers])
-            while not self.deliver(packet):
-                time.sleep(0.01)
-            self.acknowledged[index].update(numbers)
-            if self.ends.is_set():
-                return
-
-    def deliver(self, packet):
-        try:
-            return ask(self.ports[0], "POST", "/v1/traces", packet, {"Content-Type": "application/x-protobuf"})[0] == 200
-        except (OSError, http.client.HTTPException):  # no connection, or an answer that was cut
-            return False
-
-    def finish(self):
-        self.ends.set()
-        for thread in self.threads:
-            thread.join(60)
-        return sum(map(len, self.acknowledged))
-
-
-def test_kills_lose_and_repeat_nothing(server):
-    """kill -9 of the server and of the engine while batches come in."""
-    ports, kills = [0], random.Random(1)
-    one = server()
-    ports[0] = one.otlp_port
-    senders = Senders(4, ports)
-    for turn in range(8):
-        time.sleep(kills.uniform(0.3, 1.6))
-        if turn % 2:
-            pid = wait_for(one.engine_pid, 30, "the engine")
-            os.kill(pid, signal.SIGKILL)
-        else:
-            os.kill(one.running.pid, signal.SIGKILL)
-            wait_for(lambda: not one.running.alive, 10, "the end of the server")
-            one = server()
-            ports[0] = one.otlp_port
-    total = senders.finish()
-    assert total > 1000
-    one.await_value("SELECT count(), uniqExact(TraceId) FROM otel_traces", f"{total}\t{total}", 60)
-
-
 @pytest.mark.peer
-def test_what_an_sdk_sends(server, run):
+def test_what_an_sdk_sends(server, run):  # noqa: F811
     """The Python SDK of OpenTelemetry; SQL names the slowest route."""
     one = server()
     python = environment("server-sdk", PACKAGES, ["/usr/bin/python3"], "True") / "python"
@@ -277,7 +205,7 @@ provider.shutdown()
 
 
 @pytest.mark.peer
-def test_what_an_sdk_of_javascript_sends(server, run, tmp_path):
+def test_what_an_sdk_of_javascript_sends(server, run, tmp_path):  # noqa: F811
     """JSON, by default."""
     need_command("npm")
     one = server()
@@ -307,27 +235,7 @@ def test_missing_engine_is_a_sentence(sonde, tmp_path):
     assert done.returncode == 1 and "--engine" in done.stderr and "No such file" in done.stderr
 
 
-def test_second_server_and_open_addresses_are_refused(server, sonde, tmp_path):
-    server()
-    library = engine_library()
-    done = run_to_end(sonde, "server", "--data", tmp_path / "data", "--engine", library, "--listen", "127.0.0.1:0", "--otlp-listen", "127.0.0.1:0")
-    assert done.returncode == 1 and "another sonde server uses" in done.stderr
-    done = run_to_end(sonde, "server", "--data", tmp_path / "other", "--engine", library, "--listen", "127.0.0.1:0", "--otlp-listen", "0.0.0.0:0")
-    assert done.returncode == 2 and "--token-file" in done.stderr
-
-
-def test_clients_need_a_token(server, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"sha256:{hashlib.sha256(b'sonde_secret').hexdigest()} read test\n")
-    tokens.chmod(0o600)
-    one = server("--token-file", tokens)
-    good, bad = {"Authorization": "Bearer sonde_secret"}, {"Authorization": "Bearer sonde_other"}
-    packet = request([span(1)])
-    assert [one.post("/v1/traces", packet, headers)[0] for headers in ({}, bad, good)] == [401, 401, 200]
-    assert [ask(one.sql_port, "GET", "/?query=SELECT+1", None, headers)[0] for headers in ({}, bad, good)] == [401, 401, 200]
-
-
-def test_time_to_keep_can_change(server):
+def test_time_to_keep_can_change(server):  # noqa: F811
     for days in (10, 20):
         one = server("--keep", str(days))
         one.await_value("SELECT 1", "1")
@@ -335,29 +243,7 @@ def test_time_to_keep_can_change(server):
         assert one.running.stop() == 0
 
 
-def test_damaged_segment_is_kept(server, tmp_path):
-    """Its good batches are inserted, the others are reported."""
-    one = server()
-    one.await_value("SELECT 1", "1")
-    os.kill(one.engine_pid(), signal.SIGSTOP)
-
-    def segments():
-        return sorted((tmp_path / "data" / "spool").glob("*.segment"))
-    assert one.post("/v1/traces", request([span(3)]))[0] == 200
-    first, = segments()
-    wait_for(lambda: time.time_ns() - int(first.stem, 16) > 3 * 10**9, 10, "the first segment's way to the engine, which does not answer")
-    for number in (1, 2):
-        assert one.post("/v1/traces", request([span(number)]))[0] == 200
-    file = segments()[1]
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
-    os.kill(one.engine_pid(), signal.SIGCONT)
-    wait_for(lambda: "damaged on disk: 1 of its 2 rows" in one.running.error, 30, "the report", one.running.error)
-    assert one.value("SELECT count() FROM otel_traces") == "2" and file.with_suffix(".refused").exists()
-
-
-def test_what_an_agent_sends(server, agent, run):
+def test_what_an_agent_sends(server, agent, run):  # noqa: F811
     """Sonde's own spans and metrics: the slowest route, and what its requests waited for."""
     one = server()
     served = start_prefork(run, before=("env", "OTEL_SERVICE_NAME=served"))
@@ -376,7 +262,7 @@ def test_what_an_agent_sends(server, agent, run):
     assert one.value("SELECT agent_version != '', kernel, spans >= 2 FROM hosts") == f"1\t{os.uname().release}\t1"
 
 
-def test_events_of_a_node(server, agent):
+def test_events_of_a_node(server, agent):  # noqa: F811
     """An event of an agent's node is a row of the view."""
     one = server()
     started = agent("--set", "budget.one_cpu=1000%", *sets(logs_endpoint=f"http://127.0.0.1:{one.otlp_port}/v1/logs"))

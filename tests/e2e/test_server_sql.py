@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from centre import TOP, engine_library, field, fixed64, pair, request, span, start_server, varint
+from centre import TOP, field, fixed64, pair, request, server, span, varint  # noqa: F401 (fixture)
 
 SECOND, DAY = 10**9, 86400 * 10**9
 QUESTIONS = re.findall(r"^### (\d+)\. .*?```sql\n(.*?)```", (TOP / "docs/sql.md").read_text(), re.M | re.S)
@@ -38,19 +38,6 @@ ANSWERS = {
     24: "shop\tleaf\t7\t2\n",
     25: "shop\t[lock: futex]\twork\t3\n",
 }
-
-
-@pytest.fixture
-def server(run, sonde, tmp_path):
-    library, started = engine_library(), []
-
-    def start():
-        started.append(start_server(run, sonde, tmp_path / "data", library=library, number=len(started)))
-        return started[-1]
-    yield start
-    for one in started:
-        if one.running.alive:
-            assert one.running.stop() == 0, one.running.error[-3000:]
 
 
 def agent_request(items, service, host):
@@ -123,7 +110,7 @@ def fill(one):
                     "10\t1\t6\t5")
 
 
-def test_questions_of_the_document(server):
+def test_questions_of_the_document(server):  # noqa: F811
     """Each one has the answer that the data has; the document's questions and the answers here are the same ones."""
     one = server()
     fill(one)
@@ -134,8 +121,8 @@ def test_questions_of_the_document(server):
     assert one.value("SELECT host, agent_version, kernel, machine, lost_events, spans FROM hosts WHERE host = 'node-1'") == "node-1\t0.1.0\t6.18.0\tx86_64\t5\t7"
 
 
-def test_dashboard(server):
-    """Each query of the dashboard for Grafana has a result, with Grafana's macros replaced as Grafana does."""
+def test_dashboard(server):  # noqa: F811
+    """Each query of the dashboard for Grafana has an answer, with what Grafana puts in the places of its macros."""
     one = server()
     fill(one)
     dashboard = json.loads((TOP / "packaging/grafana/sonde-centre.json").read_text())
@@ -147,7 +134,7 @@ def test_dashboard(server):
     assert one.value(queries[0]) == "front\ngateway\nshop" and len(queries) == 12
 
 
-def test_io_of_jobs_by_hour(server):
+def test_io_of_jobs_by_hour(server):  # noqa: F811
     """The growth of counters; a series from the day before begins at its first point of the day, and one that begins anew counts whole."""
     one, day = server(), time.time_ns() // DAY * DAY - DAY
     job = {"manager": "slurm", "job_id": "7", "mountpoint": "/", "fstype": "ext4", "layer": ""}
@@ -158,7 +145,7 @@ def test_io_of_jobs_by_hour(server):
     one.await_value("SELECT groupArray(write_bytes) FROM (SELECT write_bytes FROM io_by_job WHERE day = yesterday() ORDER BY hour)", "[100,400,10,20]")
 
 
-def test_views_are_replaced_but_not_those_of_others(server, tmp_path):
+def test_views_are_replaced_but_not_those_of_others(server, tmp_path):  # noqa: F811
     """An old view of ours, by its comment; a table of the same name without it."""
     one = server()
     one.await_value("SELECT 1", "1")

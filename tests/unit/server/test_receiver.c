@@ -1,10 +1,12 @@
-/* The receiver over HTTP, without an engine: answers to good, bad, repeated and too many batches. */
-#include "server/receiver.h"
+/* The receiver over HTTP and gRPC, without an engine: answers to good, bad, repeated and too many batches. */
+#include "server/otlp_http.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/protobuf.h"
 #include "lib/otlp/fields.h"
+#include "server/otlp_grpc.h"
+#include "server/receiver.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -46,7 +48,7 @@ static int start(void **state)
     const struct listener_options listen = {.option = "--otlp-listen",
                                             .address = "127.0.0.1:0",
                                             .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
-                                            .answer = receiver_answer,
+                                            .answer = otlp_http_answer,
                                             .context = &receiver};
     return listener_start(&listen, &listener);
 }
@@ -240,6 +242,83 @@ static void test_only_some_requests_are_decoded_at_once(void **state)
     assert_int_equal(receiver.waiting_bytes, 0);
 }
 
+/* ---- gRPC ---- */
+
+static struct grpc_reply call(const char *service, const char *encoding, const struct buf *message)
+{
+    const struct sockaddr_in client = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct grpc_call call = {.encoding = encoding,
+                             .message = cursor_make(message->data, message->size),
+                             .client = (const struct sockaddr *)&client};
+    snprintf(call.method, sizeof(call.method), "/opentelemetry.proto.collector.%s/Export", service);
+    otlp_grpc_answer(&receiver, &call);
+    return call.reply;
+}
+
+#define TRACES "trace.v1.TraceService"
+
+static void test_calls_store_batches_once(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, packed = {0}, out = {0};
+    put_request(&body, 1, clock_unix_ns(), 10);
+    assert_int_equal(buf_gzip(&packed, body.data, body.size), 0);
+    const struct grpc_reply plain = call(TRACES, NULL, &body), gzip = call(TRACES, "gzip", &packed);
+    assert_int_equal(plain.status, GRPC_OK);
+    assert_int_equal(plain.message.size, 0);
+    assert_int_equal(gzip.status, GRPC_OK);
+    assert_int_equal(ask("POST /v1/traces", PROTOBUF, &body, &out), 200); /* a retry over HTTP is the same batch */
+    assert_int_equal(spool_statistics(spool).batches, 1);
+    assert_int_equal(spool_statistics(spool).repeats, 2);
+}
+
+static void test_calls_report_rejected_rows(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0};
+    put_request(&body, 1, 1, 10);
+    struct grpc_reply reply = call(TRACES, NULL, &body);
+    assert_int_equal(reply.status, GRPC_OK);
+    assert_non_null(memmem(reply.message.data, reply.message.size, "\x08\x01\x12", 3)); /* one span, a message */
+    buf_clear(&reply.message);
+}
+
+static void test_calls_that_cannot_be_stored(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0}, bad = {0}, bomb = {0};
+    buf_puts(&bad, "no protobuf");
+    put_request(&body, 1, clock_unix_ns(), 1200);
+    assert_int_equal(call("other.v1.Service", NULL, &body).status, GRPC_UNIMPLEMENTED);
+    assert_int_equal(call(TRACES, "br", &body).status, GRPC_UNIMPLEMENTED);
+    assert_int_equal(call(TRACES, NULL, &bad).status, GRPC_INVALID_ARGUMENT);
+    assert_int_equal(call(TRACES, "zstd", &bad).status, GRPC_INVALID_ARGUMENT);
+    char *zeros = calloc(1, RECEIVER_BODY_MAX_BYTES + 1);
+    assert_int_equal(buf_gzip(&bomb, zeros, RECEIVER_BODY_MAX_BYTES + 1), 0);
+    free(zeros);
+    assert_int_equal(call(TRACES, "gzip", &bomb).status, GRPC_INVALID_ARGUMENT);
+    assert_int_equal(call("profiles.v1development.ProfilesService", NULL, &bad).status, GRPC_INVALID_ARGUMENT);
+    assert_int_equal(spool_statistics(spool).batches, 0);
+}
+
+static void test_calls_get_back_pressure(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf body = {0};
+    struct grpc_reply reply = {0};
+    for (uint64_t i = 1; i < 3; i++) {
+        put_request(&body, i, clock_unix_ns(), 1200);
+        reply = call(TRACES, NULL, &body);
+        assert_int_equal(reply.status, i == 1 ? GRPC_OK : GRPC_RESOURCE_EXHAUSTED);
+    }
+    assert_int_equal(reply.retry_after_s, RECEIVER_RETRY_S);
+    for (int i = 0; i < RECEIVER_DECODERS; i++)
+        assert_int_equal(sem_trywait(&receiver.decoders), 0);
+    reply = call(TRACES, NULL, &body);
+    assert_int_equal(reply.status, GRPC_UNAVAILABLE);
+    assert_int_equal(reply.retry_after_s, RECEIVER_RETRY_S);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
@@ -252,6 +331,10 @@ int main(void)
         TEST(test_json_is_stored),
         TEST(test_large_bodies_are_refused),
         TEST(test_only_some_requests_are_decoded_at_once),
+        TEST(test_calls_store_batches_once),
+        TEST(test_calls_report_rejected_rows),
+        TEST(test_calls_that_cannot_be_stored),
+        TEST(test_calls_get_back_pressure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,87 @@
+"""Who may send to the centre and ask it: tokens with scopes, the first token, TLS."""
+import hashlib
+import http.client
+import re
+import ssl
+import stat
+
+from centre import ask, request, server, span  # noqa: F401 (fixture)
+from harness.processes import wait_for
+from http2_client import POST, Http2Client, message
+from test_page_tls import connect, files, made  # noqa: F401 (fixtures)
+
+TRACES = "trace.v1.TraceService"
+OPEN = ["--listen", "0.0.0.0:0", "--otlp-listen", "0.0.0.0:0", "--grpc-listen", "0.0.0.0:0"]
+UNAUTHENTICATED = 16
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_tokens_have_scopes(server, tmp_path):  # noqa: F811
+    """On loopback addresses, too, if a file is given. It is read again when it changes."""
+    def line(scope):
+        return f"sha256:{hashlib.sha256(scope.encode()).hexdigest()} {scope} test\n"
+    tokens = tmp_path / "own"
+    tokens.write_text(line("read") + line("write") + line("admin"))
+    tokens.chmod(0o600)
+    one = server("--token-file", tokens)
+    assert "clients with a token of the scope write can send" in one.running.out and "of the scope read can ask" in one.running.out
+
+    def rights(token):
+        headers = bearer(token) if token else {}
+        by_http, _, _ = one.post("/v1/traces", request([span(1)]), headers)
+        by_grpc, _ = one.call(TRACES, request([span(1)]), *[("authorization", value) for value in headers.values()])
+        asked = ask(one.sql_port, "GET", "/?query=SELECT+1", None, headers)[0]
+        return by_http, by_grpc, asked
+    nothing, sends, asks = (401, UNAUTHENTICATED, 401), (200, 0, 401), (401, UNAUTHENTICATED, 200)
+    assert [rights(token) for token in (None, "other", "read", "write", "admin")] == [nothing, nothing, asks, sends, (200, 0, 200)]
+    tokens.write_text(line("read"))
+    wait_for(lambda: rights("write") == nothing, 20, "the end of a token")
+
+
+def test_open_addresses_have_a_first_token_and_tls(server, files, tmp_path):  # noqa: F811
+    tls = ["--tls-certificate", files.certificate, "--tls-key", files.key]
+    one = server(*OPEN, *tls)
+    token = re.search(r"^  (sonde_[0-9a-f]{40})$", one.running.out, re.M).group(1)
+    assert one.running.out.count("https://0.0.0.0:") == 3 and "clear text" not in one.running.error
+    kept = tmp_path / "data" / "tokens"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and token not in kept.read_text()
+
+    def by_https(port, authority, method, path, body=None, **headers):
+        connection = connect(port, files.made / f"{authority}.crt")
+        connection.request(method, path, body, {**bearer(token), **headers})
+        return connection.getresponse().status
+
+    def by_grpc(number):
+        connection = Http2Client(one.grpc_port, tls=True)
+        stream = connection.ask(f"/opentelemetry.proto.collector.{TRACES}/Export", ("content-type", "application/grpc"), ("authorization", f"Bearer {token}"), method=POST,
+                                body=message(request([span(number)] * 600)))  # several records of TLS
+        status = connection.reply(stream)["grpc-status"]
+        serial = ssl.DER_cert_to_PEM_cert(connection.socket.getpeercert(True))
+        connection.close()
+        return status, serial == (files.made / f"{by_grpc.authority}.crt").read_text()
+    by_grpc.authority = "one"
+    assert by_https(one.otlp_port, "one", "POST", "/v1/traces", request([span(1)]), **{"Content-Type": "application/x-protobuf"}) == 200
+    assert by_grpc(2) == ("0", True)
+    assert by_https(one.sql_port, "one", "GET", "/?query=SELECT+1") == 200
+    for port in (one.otlp_port, one.sql_port, one.grpc_port):
+        try:
+            assert ask(port, "GET", "/ping", None, bearer(token))[0] != 200, "clear text is refused"
+        except (OSError, http.client.HTTPException):
+            pass
+    files("two")
+    by_grpc.authority = "two"
+    wait_for(lambda: by_grpc(3)[1], 20, "the other certificate", one.running.error)
+    assert by_https(one.sql_port, "two", "GET", "/?query=SELECT+1") == 200
+    assert one.running.stop() == 0
+    again = server(*OPEN, "--listen", "127.0.0.1:0", *tls)
+    assert "sonde_" not in again.running.out and f"http://127.0.0.1:{again.sql_port}/" in again.running.out
+    assert again.value("SELECT count() FROM otel_traces") is not None and by_https(again.otlp_port, "two", "GET", "/v1/traces") == 405
+
+
+def test_open_addresses_without_tls_are_a_warning(server):  # noqa: F811
+    one = server("--otlp-listen", "0.0.0.0:0")
+    assert "travel in clear text" in one.running.error and "all users of this machine can ask" in one.running.out
+    assert one.post("/v1/traces", request([span(1)]))[0] == 401 and one.call(TRACES, request([span(1)]))[0] == 0
