@@ -1,6 +1,7 @@
-/* Writes samples as rows of profile_samples, and their stacks, frames and resources as rows of profile_stacks,
- * profile_frames and profile_resources; see otlp_rows.h. The latter have a row for each day of a request's samples, so
- * that a day's partitions are complete in themselves. */
+/* Samples as rows of profile_samples, and what they refer to as rows of profile_stacks, profile_frames and
+ * profile_resources; see otlp_rows.h. Those have a row for each day of a request's samples, so that a day's partitions
+ * are complete in themselves. */
+#include "server/known_rows.h"
 #include "server/otlp_attributes.h"
 #include "server/otlp_fields.h"
 #include "server/otlp_rows.h"
@@ -42,6 +43,18 @@ static bool is_new_on(struct profile_days *days, uint16_t day)
     return !(before & bit);
 }
 
+/* Whether a row has to be stored: it may have been, with an earlier request. */
+static bool is_unknown(struct otlp_rows *rows, enum table table, uint16_t day, uint64_t hash)
+{
+    const uint64_t key = known_rows_key(table, day, hash);
+    if (!rows->known)
+        return true;
+    if (known_rows_has(rows->known, key))
+        return false;
+    buf_append(&rows->stored, &key, sizeof(key));
+    return true;
+}
+
 /* ---- what samples refer to ---- */
 
 static void put_frame(struct common *c, struct profile_frame_row *frame, uint16_t day)
@@ -49,7 +62,7 @@ static void put_frame(struct common *c, struct profile_frame_row *frame, uint16_
     const struct profile_function *function = &c->dictionary->functions[frame->function];
     const struct profile_mapping *mapping = &c->dictionary->mappings[frame->mapping];
     struct buf *row = &c->rows->tables[TABLE_PROFILE_FRAMES];
-    if (!is_new_on(&frame->days, day))
+    if (!is_new_on(&frame->days, day) || !is_unknown(c->rows, TABLE_PROFILE_FRAMES, day, frame->hash))
         return;
     c->rows->counts[TABLE_PROFILE_FRAMES]++;
     row_put_u16(row, day);
@@ -78,6 +91,8 @@ static int put_stack(struct common *c, struct profile_stack_row *stack, uint16_t
     stack->hash = count;
     for (uint32_t i = 0; i < count; i++)
         stack->hash = XXH3_64bits_withSeed(&frames[indices[i]].hash, sizeof(uint64_t), stack->hash);
+    if (!is_unknown(c->rows, TABLE_PROFILE_STACKS, day, stack->hash))
+        return 0;
     c->rows->counts[TABLE_PROFILE_STACKS]++;
     row_put_u16(row, day);
     row_put_u64(row, stack->hash);
@@ -95,7 +110,7 @@ static int put_stack(struct common *c, struct profile_stack_row *stack, uint16_t
 static void put_resource(struct common *c, uint16_t day)
 {
     struct buf *row = &c->rows->tables[TABLE_PROFILE_RESOURCES];
-    if (!is_new_on(&c->days, day))
+    if (!is_new_on(&c->days, day) || !is_unknown(c->rows, TABLE_PROFILE_RESOURCES, day, c->resource_hash))
         return;
     c->rows->counts[TABLE_PROFILE_RESOURCES]++;
     row_put_u16(row, day);

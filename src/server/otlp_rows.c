@@ -36,6 +36,7 @@ void otlp_rows_clear(struct otlp_rows *rows)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++)
         buf_clear(&rows->tables[i]);
+    buf_clear(&rows->stored);
 }
 
 int otlp_rows_check(const struct otlp_rows *rows)

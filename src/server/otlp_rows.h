@@ -10,10 +10,13 @@
 #define OTLP_ELEMENTS_MAX   4000000            /* of maps, of one request: the engine needs 20 bytes for each */
 #define OTLP_WHY_BYTES      160
 
+struct known_rows;
 struct profile_dictionary;
 
 struct otlp_rows {
-    uint64_t from_ns, to_ns; /* rows of other times are rejected: the engine would not keep them. Set by the caller */
+    uint64_t from_ns, to_ns;  /* rows of other times are rejected: the engine would not keep them. Set by the caller */
+    struct known_rows *known; /* rows that need not be stored again. Set by the caller; NULL: none */
+    struct buf stored;        /* what these rows add to the known ones when they are stored: uint64_t */
     struct buf tables[TABLE_COUNT];
     uint32_t counts[TABLE_COUNT];
     uint64_t elements;                     /* of maps in the rows */

@@ -42,7 +42,15 @@ static int gather_rows(struct otlp_rows *rows, struct buf *data, uint32_t *ret_c
     return buf_error(data);
 }
 
-static int decode(const struct receiver *receiver, const struct receiver_request *request, struct otlp_rows *rows,
+/* A segment that is set aside may have rows that others refer to. */
+static void check_known_rows(struct receiver *receiver)
+{
+    const unsigned long long set_aside = spool_statistics(receiver->spool).set_aside;
+    if (atomic_exchange(&receiver->set_aside, set_aside) != set_aside)
+        known_rows_forget(receiver->known);
+}
+
+static int decode(struct receiver *receiver, const struct receiver_request *request, struct otlp_rows *rows,
                   struct batch_key *ret_key)
 {
     _cleanup_buf_ struct buf message = {0};
@@ -52,6 +60,7 @@ static int decode(const struct receiver *receiver, const struct receiver_request
         return r;
     rows->from_ns = now_ns - receiver->keep_days * DAY_NS;
     rows->to_ns = now_ns + DAY_NS;
+    rows->known = receiver->known;
     *ret_key = key_of(request, &message);
     if (request->is_json) {
         _cleanup_buf_ struct buf text = message;
@@ -80,24 +89,31 @@ static int append_batch(struct receiver *receiver, const struct spool_batch *bat
 
 static int store_request(struct receiver *receiver, const struct receiver_request *request, struct otlp_rows *rows)
 {
-    _cleanup_buf_ struct buf data = {0};
+    _cleanup_buf_ struct buf data = {0}, stored = {0};
     struct spool_batch batch = {0};
     int r = wait_for_turn(receiver);
     if (r < 0)
         return r;
+    check_known_rows(receiver);
     r = decode(receiver, request, rows, &batch.key) ?: gather_rows(rows, &data, &batch.rows);
+    stored = rows->stored;
+    rows->stored = (struct buf){0};
     otlp_rows_clear(rows);
     sem_post(&receiver->decoders);
     if (r < 0 || !batch.rows)
         return r;
     batch.data = data.data;
     batch.size = data.size;
-    return append_batch(receiver, &batch);
+    r = append_batch(receiver, &batch);
+    if (r >= 0)
+        known_rows_add(receiver->known, (const uint64_t *)(const void *)stored.data, stored.size / sizeof(uint64_t));
+    return r;
 }
 
-void receiver_init(struct receiver *receiver, struct spool *spool, unsigned keep_days, uint64_t (*unix_ns)(void))
+void receiver_init(struct receiver *receiver, struct spool *spool, struct known_rows *known, unsigned keep_days,
+                   uint64_t (*unix_ns)(void))
 {
-    *receiver = (struct receiver){.spool = spool, .keep_days = keep_days, .unix_ns = unix_ns};
+    *receiver = (struct receiver){.spool = spool, .known = known, .keep_days = keep_days, .unix_ns = unix_ns};
     sem_init(&receiver->decoders, 0, RECEIVER_DECODERS);
     otlp_json_init();
 }

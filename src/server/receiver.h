@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cursor.h"
+#include "server/known_rows.h"
 #include "server/otlp_rows.h"
 #include "server/spool.h"
 
@@ -16,13 +17,17 @@
 
 struct receiver {
     struct spool *spool;
+    struct known_rows *known;
+    atomic_ullong set_aside; /* segments of the spool, when `known` was last used */
     unsigned keep_days;
     uint64_t (*unix_ns)(void);
     sem_t decoders;              /* bounds the memory of bodies that are decompressed and decoded */
     atomic_size_t waiting_bytes; /* decoded, waiting for the disk */
 };
 
-void receiver_init(struct receiver *receiver, struct spool *spool, unsigned keep_days, uint64_t (*unix_ns)(void));
+/* Borrows `spool` and `known`. */
+void receiver_init(struct receiver *receiver, struct spool *spool, struct known_rows *known, unsigned keep_days,
+                   uint64_t (*unix_ns)(void));
 
 struct receiver_request {
     const struct otlp_signal *signal;

@@ -26,6 +26,7 @@
 #define SEGMENT_MAX_BYTES ((uint64_t)24 << 20)
 #define SEGMENT_MAX_ROWS  20000
 #define REMEMBER_NS       (3600 * SECOND_NS)
+#define KNOWN_ROWS_MAX    ((size_t)1 << 20) /* 16 MiB */
 #define REMEMBER_MAX      262144
 
 struct server {
@@ -37,6 +38,7 @@ struct server {
     struct access *access; /* NULL: no address needs tokens */
     char first_token[TOKEN_BYTES];
     struct certificate certificate; /* without its texts */
+    struct known_rows *known;
     struct receiver receiver;
     struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
@@ -195,9 +197,12 @@ static int start_listeners(struct server *s, const struct certificate *certifica
 static int listen_for_clients(struct server *s, const struct server_options *o)
 {
     _cleanup_(certificate_clear) struct certificate certificate = {0};
-    receiver_init(&s->receiver, s->spool, o->keep_days, clock_unix_ns);
     decide_rights(s, o);
-    int r = open_access(s, o);
+    int r = known_rows_new(KNOWN_ROWS_MAX, &s->known);
+    if (r < 0)
+        return r;
+    receiver_init(&s->receiver, s->spool, s->known, o->keep_days, clock_unix_ns);
+    r = open_access(s, o);
     r = r < 0 ? r : certificate_read(&o->certificate, &certificate);
     r = r < 0 ? r : start_listeners(s, &certificate);
     if (r < 0)
@@ -273,6 +278,7 @@ void server_free(struct server *s)
     loader_free(s->loader);
     engine_free(s->engine);
     spool_free(s->spool);
+    known_rows_free(s->known);
     access_free(s->access);
     closep(&s->lock);
     free(s);

@@ -3,6 +3,7 @@
 #include "server/otlp_rows.h"
 
 #include "base/protobuf.h"
+#include "server/known_rows.h"
 #include "server/profile_dictionary.h"
 
 #include <errno.h>
@@ -114,6 +115,31 @@ static void test_a_stack_has_a_row_for_each_day(void **state)
                         6); /* the outermost first */
 }
 
+/* Of the packets of an agent, which repeat their stacks. */
+static void test_known_rows_are_left_out(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t time_ns;
+        bool is_stored;
+        uint32_t stacks, frames;
+    } packets[] = {{NOW_NS, false, 1, 2}, {NOW_NS, true, 1, 2}, {NOW_NS, true, 0, 0}, {NOW_NS - DAY_NS, true, 1, 2}};
+    _cleanup_(known_rows_freep) struct known_rows *known = NULL;
+    assert_int_equal(known_rows_new(100, &known), 0);
+    for (size_t i = 0; i < array_size(packets); i++) {
+        _cleanup_otlp_rows_ struct otlp_rows rows = {.known = known};
+        struct buf samples = {0}, dictionary = {0};
+        put_dictionary(&dictionary);
+        put_sample(&samples, 1, 7, packets[i].time_ns);
+        assert_int_equal(decode(&samples, &dictionary, &rows), 0);
+        assert_counts(&rows, 1, packets[i].stacks, packets[i].frames);
+        assert_int_equal(rows.counts[TABLE_PROFILE_RESOURCES], packets[i].stacks);
+        if (packets[i].is_stored)
+            known_rows_add(known, (const uint64_t *)(const void *)rows.stored.data,
+                           rows.stored.size / sizeof(uint64_t));
+    }
+}
+
 static void test_indices_that_do_not_exist_are_0(void **state)
 {
     (void)state;
@@ -199,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_stack_has_a_row_for_each_day),
+        cmocka_unit_test(test_known_rows_are_left_out),
         cmocka_unit_test(test_indices_that_do_not_exist_are_0),
         cmocka_unit_test(test_frame_without_function_has_file_and_address),
         cmocka_unit_test(test_hostile_requests_have_limits),

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/protobuf.h"
 #include "lib/otlp/fields.h"
+#include "lib/otlp/profile_fields.h"
 #include "server/otlp_grpc.h"
 #include "server/receiver.h"
 
@@ -23,6 +24,7 @@
 
 static char directory[64];
 static struct spool *spool;
+static struct known_rows *known;
 static struct receiver receiver;
 static struct listener *listener;
 
@@ -44,7 +46,9 @@ static int start(void **state)
                                           .monotonic_ns = clock_monotonic_ns};
     if (spool_open(&options, &spool) < 0)
         return -1;
-    receiver_init(&receiver, spool, 30, clock_unix_ns);
+    if (known_rows_new(1000, &known) < 0)
+        return -1;
+    receiver_init(&receiver, spool, known, 30, clock_unix_ns);
     const struct listener_options listen = {.option = "--otlp-listen",
                                             .address = "127.0.0.1:0",
                                             .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
@@ -59,6 +63,7 @@ static int stop(void **state)
     (void)state;
     listener_free(listener);
     spool_free(spool);
+    known_rows_free(known);
     DIR *d = opendir(directory);
     for (struct dirent *e; (e = readdir(d)) != NULL;)
         if (e->d_name[0] != '.') {
@@ -167,6 +172,35 @@ static void test_json_is_stored(void **state)
     buf_puts(&body, "x");
     assert_int_equal(ask("POST /v1/metrics", JSON, &body, &out), 400);
     assert_non_null(memmem(out.data, out.size, "{\"message\":\"", 12));
+}
+
+/* A request of samples with the empty stack. */
+static void put_profile(struct buf *out, uint64_t time_ns, int samples)
+{
+    struct buf profile = {0}, scope = {0}, resource = {0};
+    protobuf_put_fixed64(&profile, PROFILE_TIME_UNIX_NANO, time_ns);
+    for (int i = 0; i < samples; i++)
+        protobuf_put_bytes(&profile, PROFILE_SAMPLES, "\x22\x01\x07", 3); /* values: 7 */
+    protobuf_put_message(&scope, SCOPE_PROFILES_PROFILES, &profile);
+    protobuf_put_message(&resource, RESOURCE_PROFILES_SCOPE_PROFILES, &scope);
+    protobuf_put_message(out, REQUEST_RESOURCE_PROFILES, &resource);
+    buf_clear(&profile);
+    buf_clear(&scope);
+    buf_clear(&resource);
+}
+
+static void test_stacks_are_known_when_they_are_on_disk(void **state)
+{
+    (void)state;
+    const uint64_t now_ns = clock_unix_ns();
+    const uint64_t key = known_rows_key(TABLE_PROFILE_STACKS, (uint16_t)(now_ns / 86400000000000ull), 0);
+    _cleanup_buf_ struct buf large = {0}, small = {0}, out = {0};
+    put_profile(&large, now_ns, 100);
+    put_profile(&small, now_ns, 1);
+    assert_int_equal(ask("POST /v1development/profiles", PROTOBUF, &large, &out), 503); /* the spool is too small */
+    assert_false(known_rows_has(known, key));
+    assert_int_equal(ask("POST /v1development/profiles", PROTOBUF, &small, &out), 200);
+    assert_true(known_rows_has(known, key));
 }
 
 static void test_full_spool_is_back_pressure(void **state)
@@ -326,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_batches_are_stored_once),
         TEST(test_rejected_rows_are_reported),
+        TEST(test_stacks_are_known_when_they_are_on_disk),
         TEST(test_full_spool_is_back_pressure),
         TEST(test_refused_requests),
         TEST(test_json_is_stored),
