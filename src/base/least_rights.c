@@ -115,7 +115,7 @@ static int refuse_calls(void)
     return r == 0 || errno == ENOSYS || errno == EINVAL ? 0 : -errno; /* a kernel without seccomp */
 }
 
-static int drop_capabilities(void)
+static int keep_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {0};
@@ -132,8 +132,15 @@ static int drop_capabilities(void)
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
+int least_rights_drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[2] = {0};
+    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
 int least_rights_enter(void)
 {
-    const int r = drop_capabilities();
+    const int r = keep_capabilities();
     return r < 0 ? r : refuse_calls();
 }

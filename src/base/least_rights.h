@@ -7,3 +7,6 @@
  * called before the first thread and helper process is created. 0, or -errno: the process is as before, or has given up
  * only some. */
 int least_rights_enter(void);
+
+/* Gives up all capabilities of the calling thread and of those that it starts. 0 or -errno. */
+int least_rights_drop_capabilities(void);

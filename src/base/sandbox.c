@@ -7,12 +7,12 @@
 #include "base/sandbox.h"
 
 #include "base/cleanup.h"
+#include "base/least_rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/audit.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -129,9 +129,7 @@ static int drop_rights(void)
 {
     if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID) == 0)
         (void)!setresuid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    const struct __user_cap_data_struct none[2] = {0};
-    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+    return least_rights_drop_capabilities();
 }
 
 int sandbox_enter(const struct sandbox_limits *limits, int parent_pid, int *ret_listener)

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
@@ -85,17 +84,10 @@ static int refuse_sockets(void)
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
 }
 
-static int drop_capabilities(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    const struct __user_cap_data_struct none[2] = {0};
-    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
-}
-
 int engine_confine(const char *directory, const char *configuration)
 {
     int r = confine_files(directory, configuration);
     r = r < 0 ? r : least_rights_enter();
     r = r < 0 ? r : refuse_sockets();
-    return r < 0 ? r : drop_capabilities();
+    return r < 0 ? r : least_rights_drop_capabilities();
 }
