@@ -16,6 +16,15 @@ static const struct name metrics[] = {
     {"gen_ai_server_request_duration_seconds", "gen_ai.server.request.duration", false},
     {"gen_ai_server_time_to_first_token_seconds", "gen_ai.server.time_to_first_token", false},
     {"gen_ai_server_time_per_output_token_seconds", "gen_ai.server.time_per_output_token", false},
+    {"hw_energy_joules", "hw.energy", false},
+    {"hw_errors", "hw.errors", false},
+    {"hw_gpu_io_bytes", "hw.gpu.io", false},
+    {"hw_gpu_memory_limit_bytes", "hw.gpu.memory.limit", false},
+    {"hw_gpu_memory_usage_bytes", "hw.gpu.memory.usage", false},
+    {"hw_gpu_utilization_ratio", "hw.gpu.utilization", false},
+    {"hw_power_watts", "hw.power", false},
+    {"hw_status", "hw.status", false},
+    {"hw_temperature_celsius", "hw.temperature", false},
 };
 
 static const struct name attributes[] = {
@@ -30,6 +39,13 @@ static const struct name attributes[] = {
     {"rpc_method", "rpc.method", false},
     {"rpc_response_status_code", "rpc.response.status_code", false},
     {"error_type", "error.type", false},
+    {"hw_gpu_task", "hw.gpu.task", false},
+    {"hw_id", "hw.id", false},
+    {"hw_name", "hw.name", false},
+    {"hw_sensor_location", "hw.sensor_location", false},
+    {"hw_state", "hw.state", false},
+    {"hw_type", "hw.type", false},
+    {"network_io_direction", "network.io.direction", false},
 };
 
 static const struct name *find_name(const struct name *names, size_t count, const char *prometheus)

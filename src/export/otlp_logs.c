@@ -75,7 +75,8 @@ static bool is_integer(const char *name)
                                            "memory.anonymous",
                                            "memory.file",
                                            "memory.shared",
-                                           "growth.percent"};
+                                           "growth.percent",
+                                           "xid"};
     for (size_t i = 0; i < array_size(integers); i++)
         if (strcmp(integers[i], name) == 0)
             return true;

@@ -69,11 +69,27 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-/* Seconds and ratios are doubles even where they are whole: a series keeps its type. */
+/* Units in UCUM. The name already ends in the unit, so that receivers for Prometheus append none. */
+static const struct unit {
+    const char *name, *ucum;
+    bool is_real; /* its values are doubles even where they are whole: a series keeps its type */
+} units[] = {
+    {"seconds", "s", true}, {"ratio", "1", true},      {"bytes", "By", false}, {"watts", "W", true},
+    {"joules", "J", true},  {"celsius", "Cel", false}, {"hertz", "Hz", false}, {"", "", false},
+};
+
+/* That of no unit for one that has no line. */
+static const struct unit *find_unit(const char *name)
+{
+    size_t i = 0;
+    while (units[i].name[0] && strcmp(units[i].name, name) != 0)
+        i++;
+    return &units[i];
+}
+
 static bool is_integer(const struct metric_family *family, double value)
 {
-    return strcmp(family->unit, "seconds") != 0 && strcmp(family->unit, "ratio") != 0 && value == floor(value) &&
-           fabs(value) < 0x1p63;
+    return !find_unit(family->unit)->is_real && value == floor(value) && fabs(value) < 0x1p63;
 }
 
 static void put_number_point(struct writer *w, const struct metric_family *family, const struct metric_point *point,
@@ -138,13 +154,13 @@ static void put_histogram_point(struct writer *w, const struct metric_point *poi
     buf_append(&w->point, w->attributes.data, w->attributes.size);
 }
 
-/* The service that a point of the conventions describes; "": none. */
+/* The service that a point of the conventions describes; NULL: it describes the node. */
 static const char *service_of(const struct metric_point *point)
 {
     for (size_t i = 0; i < point->label_count; i++)
         if (strcmp(point->labels[i].name, OTLP_SERVICE_LABEL) == 0)
             return point->labels[i].value;
-    return "";
+    return NULL;
 }
 
 static void put_convention_attribute(struct writer *w, uint32_t field, const struct metric_label *label)
@@ -162,7 +178,7 @@ static void put_attributes(struct writer *w, const struct metric_family *family,
         family->type == METRIC_HISTOGRAM ? HISTOGRAM_POINT_ATTRIBUTES : (uint32_t)NUMBER_POINT_ATTRIBUTES;
     w->attributes.size = 0;
     for (size_t i = 0; i < point->label_count; i++)
-        if (w->service)
+        if (otlp_convention_metric(family->name))
             put_convention_attribute(w, field, &point->labels[i]);
         else
             otlp_put_attribute(&w->attributes, field, point->labels[i].name, point->labels[i].value, 0, &w->scratch);
@@ -195,18 +211,9 @@ static void encode_point(struct writer *w, const struct metric_family *family, c
 
 /* ---- metrics ---- */
 
-/* In UCUM. The name already ends in the unit, so that receivers for Prometheus append none. */
-static const char *ucum_of(const char *unit)
-{
-    return strcmp(unit, "seconds") == 0 ? "s"
-           : strcmp(unit, "bytes") == 0 ? "By"
-           : strcmp(unit, "ratio") == 0 ? "1"
-                                        : "";
-}
-
 static void begin_metric(struct writer *w, const struct metric_family *family)
 {
-    const char *unit = ucum_of(family->unit), *convention = otlp_convention_metric(family->name);
+    const char *unit = find_unit(family->unit)->ucum, *convention = otlp_convention_metric(family->name);
     w->description.size = 0;
     buf_puts(&w->part, convention ? convention : family->name);
     buf_puts(&w->part, family->type == METRIC_INFO ? "_info" : "");
@@ -307,7 +314,7 @@ static void write_family_by_service(struct writer *w, const struct metric_family
     begin_metric(w, family);
     for (size_t i = 0; i < family->point_count; i++) {
         const char *service = service_of(&family->points[i]);
-        if (!w->service || strcmp(service, w->service) != 0) {
+        if (!service != !w->service || (service && strcmp(service, w->service) != 0)) {
             end_metric(w, family);
             begin_resource(w, service);
         }

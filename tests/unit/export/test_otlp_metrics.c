@@ -104,6 +104,26 @@ static void test_metrics_of_the_conventions(void **state)
     }
 }
 
+/* They describe the node, whose resource is Sonde's own. */
+static void test_metrics_of_hardware(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    _cleanup_(series_starts_freep) struct series_starts *starts = new_starts();
+    metric_add(set, "hw_power_watts", METRIC_GAUGE, "watts", "", 600, METRIC_LABELS({"gpu", "0"}, {"hw_id", "GPU-1"}));
+    metric_add(set, "hw_gpu_io_bytes", METRIC_COUNTER, "bytes", "", 7,
+               METRIC_LABELS({"hw_id", "GPU-1"}, {"network_io_direction", "receive"}));
+    write_set(set, starts, 100, 1 << 20, 10);
+    assert_int_equal(points.count, 2);
+    assert_string_equal(points.point[0].name, "hw.power");
+    assert_string_equal(points.point[0].unit, "W");
+    assert_string_equal(points.point[0].attributes, "gpu=0,hw.id=GPU-1,");
+    assert_string_equal(points.point[1].name, "hw.gpu.io");
+    assert_string_equal(points.point[1].attributes, "hw.id=GPU-1,network.io.direction=receive,");
+    assert_string_equal(points.point[0].service, "sonde");
+    assert_string_equal(points.point[1].service, "sonde");
+}
+
 static void test_attributes_of_the_node(void **state)
 {
     (void)state;
@@ -393,6 +413,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics_of_the_conventions),
+        cmocka_unit_test(test_metrics_of_hardware),
         cmocka_unit_test(test_attributes_of_the_node),
         cmocka_unit_test(test_types_and_units),
         cmocka_unit_test(test_numbers_are_exact),
