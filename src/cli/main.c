@@ -12,12 +12,25 @@
 
 #define LARGE_BLOCK_BYTES (128 << 10)
 
-const struct subcommand *const subcommands[] = {&subcommand_up,     &subcommand_agent,   &subcommand_record,
-                                                &subcommand_diff,   &subcommand_why,     &subcommand_requests,
-                                                &subcommand_calls,  &subcommand_events,  &subcommand_io,
-                                                &subcommand_memory, &subcommand_trace,   &subcommand_probes,
-                                                &subcommand_bpf,    &subcommand_server,  &subcommand_token,
-                                                &subcommand_doctor, &subcommand_version, NULL};
+const struct subcommand *const subcommands[] = {&subcommand_up,
+                                                &subcommand_agent,
+                                                &subcommand_record,
+                                                &subcommand_diff,
+                                                &subcommand_why,
+                                                &subcommand_requests,
+                                                &subcommand_calls,
+                                                &subcommand_events,
+                                                &subcommand_io,
+                                                &subcommand_memory,
+                                                &subcommand_gpu,
+                                                &subcommand_trace,
+                                                &subcommand_probes,
+                                                &subcommand_bpf,
+                                                &subcommand_server,
+                                                &subcommand_token,
+                                                &subcommand_doctor,
+                                                &subcommand_version,
+                                                NULL};
 
 static void print_usage(FILE *f)
 {

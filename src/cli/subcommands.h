@@ -5,7 +5,8 @@
 
 extern const struct subcommand subcommand_up, subcommand_agent, subcommand_record, subcommand_diff, subcommand_why,
     subcommand_requests, subcommand_io, subcommand_trace, subcommand_probes, subcommand_bpf, subcommand_token,
-    subcommand_doctor, subcommand_version, subcommand_events, subcommand_memory, subcommand_server, subcommand_calls;
+    subcommand_doctor, subcommand_version, subcommand_events, subcommand_memory, subcommand_server, subcommand_calls,
+    subcommand_gpu;
 
 /* NULL-terminated, in the order of `sonde --help`. */
 extern const struct subcommand *const subcommands[];

@@ -48,7 +48,9 @@ int node_event_keep(const struct node_event *event, uint64_t unix_ns, struct kep
 
 bool node_event_is_error(const char *name)
 {
-    static const char *const errors[] = {"oom.killed", "io.hung", "blocked.long"};
+    static const char *const errors[] = {"oom.killed",    "io.hung",         "blocked.long",
+                                         "gpu.xid",       "gpu.lost",        "gpu.ecc",
+                                         "gpu.row_remap", "gpu.driver_hung", "gpu.driver_failed"};
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
         if (strcmp(errors[i], name) == 0)
             return true;
@@ -83,6 +85,18 @@ static const struct {
     {"oom.killed",
      "of a cgroup: look at the function that grew, or raise the limit if it needs that much; of the node: "
      "give services limits (memory.max), or the node less work; docs/signals/oom.md."},
+    {"gpu.xid", "each event names what its code means and what to do; docs/signals/gpu.md."},
+    {"gpu.lost",
+     "restart the machine, or reset the GPU if the driver still lists it; if it comes back, have the card, its "
+     "power and its slot checked."},
+    {"gpu.ecc", "look at `sonde gpu` for remapped rows; if it comes back, have the GPU replaced."},
+    {"gpu.row_remap", "stop what uses the GPU and reset it; a row that cannot be replaced: have the GPU replaced."},
+    {"gpu.recovery_needed", "do what the driver wants as soon as what uses the GPU can be stopped."},
+    {"gpu.throttled", "look at fans, air and power of the machine: the GPU computes more slowly than it could."},
+    {"gpu.driver_hung",
+     "programs that use a GPU may hang as well: look for Xid errors (`sonde events --kind gpu.xid`) and at dmesg; usually "
+     "only a reset of the GPU or a restart of the machine helps."},
+    {"gpu.driver_failed", "after an update of the driver, restart the machine; else look at dmesg."},
 };
 
 const char *node_event_advice(const char *name)

@@ -20,6 +20,8 @@ from test_calls import server_that_calls
 from test_drops import lose_packets
 from test_streams import ask, chat, start_model_server
 
+# Labels of GPUs begin with hw_, too.
+FAMILY = r"(?:(?:sonde|http_server|rpc_server|gen_ai_server|hw_gpu)_[a-z0-9_]+(?<!hw_gpu_task)|hw_(?:status|errors|errors_total|[a-z]+_(?:watts|celsius|joules|joules_total)))"
 SUFFIX = {"counter": "_total", "info": "_info"}
 PAGE = "\n".join(path.read_text() for path in [TOP / "docs/metrics.md", *sorted((TOP / "docs").glob("signals/*.md"))])
 DOCUMENTED = {name: (type_, set(re.findall(r"`(\w+)`", labels))) for name, type_, labels in
@@ -34,9 +36,9 @@ def test_every_metric_of_the_source_is_documented():
     """Includes metrics that this machine does not export."""
     written = set()
     for path in (TOP / "src").rglob("*.c"):
-        written |= set(re.findall(r'"((?:sonde|http_server|rpc_server|gen_ai_server)_[a-z0-9_]+)"', path.read_text()))
+        written |= set(re.findall(rf'"({FAMILY})"', path.read_text()))
     assert {without_suffix(name, type_) for name, (type_, _) in DOCUMENTED.items()} == written
-    assert len(DOCUMENTED) == len(re.findall(r"^\| `(?:sonde|http_server|rpc_server|gen_ai_server)_", PAGE, re.M)), "a row with an unknown type, or a name twice"
+    assert len(DOCUMENTED) == len(re.findall(rf"^\| `{FAMILY}` ", PAGE, re.M)), "a row with an unknown type, or a name twice"
 
 
 def test_every_node_event_is_documented():

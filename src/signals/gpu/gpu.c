@@ -1,0 +1,169 @@
+/* Signal "gpu": health and use of NVIDIA GPUs, the processes on them, and events of what fails. */
+#include "sources/gpu/gpu.h"
+
+#include "signals/event_rate.h"
+#include "signals/gpu/gpu_events.h"
+#include "signals/gpu/gpu_metrics.h"
+#include "signals/gpu/gpu_state.h"
+#include "signals/signal.h"
+#include "sources/gpu/nvml.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gpu_signal {
+    struct gpu_state state;
+    struct gpu_list next; /* the poll that is being received */
+    struct gpu_events events;
+    struct event_rate xid_rate;
+};
+
+static int create_gpu(const struct signal_services *services, const void *settings, void *source, void **ret_self)
+{
+    struct gpu_signal *s = calloc(1, sizeof(*s));
+    (void)settings, (void)source;
+    if (!s)
+        return -ENOMEM;
+    s->events.services = services;
+    *ret_self = s;
+    return 0;
+}
+
+static void destroy_gpu(void *self)
+{
+    free(self);
+}
+
+#define TERMINATED(text) (memchr(text, 0, sizeof(text)) != NULL)
+
+/* ---- polls ---- */
+
+static bool check_device(const struct record_header *header)
+{
+    const struct gpu_device *r = (const struct gpu_device *)header;
+    return header->size_bytes == sizeof(*r) && TERMINATED(r->uuid) && TERMINATED(r->name) && TERMINATED(r->pci);
+}
+
+static void take_device(void *self, const struct record_header *header)
+{
+    struct gpu_list *next = &((struct gpu_signal *)self)->next;
+    if (next->device_count < GPU_LIST_MAX)
+        next->devices[next->device_count++] = *(const struct gpu_device *)header;
+}
+
+static bool check_process(const struct record_header *header)
+{
+    return header->size_bytes == sizeof(struct gpu_process);
+}
+
+static void take_process(void *self, const struct record_header *header)
+{
+    struct gpu_list *next = &((struct gpu_signal *)self)->next;
+    if (next->process_count < GPU_PROCESSES_MAX)
+        next->processes[next->process_count++] = *(const struct gpu_process *)header;
+}
+
+static bool check_poll(const struct record_header *header)
+{
+    const struct gpu_poll *r = (const struct gpu_poll *)header;
+    return header->size_bytes == sizeof(*r) && TERMINATED(r->driver);
+}
+
+/* Devices that the driver does not list any more stay in the list as failed ones, until they are back. Instances of MIG
+ * come and go. */
+static void keep_lost(const struct gpu_list *before, struct gpu_list *now)
+{
+    for (size_t i = 0; i < before->device_count; i++) {
+        const struct gpu_device *d = &before->devices[i];
+        if (!d->uuid[0] || d->instance != GPU_NO_INSTANCE || gpu_list_find(now, d->uuid) ||
+            now->device_count == GPU_LIST_MAX)
+            continue;
+        struct gpu_device *kept = &now->devices[now->device_count++];
+        *kept = *d;
+        kept->known = 0;
+        kept->status = kept->status ? kept->status : NVML_NOT_FOUND;
+    }
+}
+
+static void take_poll(void *self, const struct record_header *header)
+{
+    struct gpu_signal *s = self;
+    gpu_events_poll(&s->events, s->state.is_polled ? &s->state.now : NULL, &s->next, header->time_ns);
+    keep_lost(&s->state.now, &s->next);
+    s->state.now = s->next;
+    s->state.poll = *(const struct gpu_poll *)header;
+    s->state.is_polled = true;
+    s->next.device_count = s->next.process_count = 0;
+}
+
+/* ---- the driver and its errors ---- */
+
+static bool check_driver(const struct record_header *header)
+{
+    const struct gpu_driver *r = (const struct gpu_driver *)header;
+    return header->size_bytes == sizeof(*r) && r->state < GPU_DRIVER_STATES && TERMINATED(r->call) &&
+           TERMINATED(r->message);
+}
+
+/* A library without a driver or a device is that of a container image, or of a machine whose GPU was taken out. */
+static void take_driver(void *self, const struct record_header *header)
+{
+    struct gpu_signal *s = self;
+    const struct gpu_driver *r = (const struct gpu_driver *)header;
+    const bool is_absent = r->state == GPU_DRIVER_FAILS &&
+                           (r->error == NVML_DRIVER_NOT_LOADED || r->error == NVML_GPU_NOT_FOUND) &&
+                           !s->state.is_polled;
+    s->next.device_count = s->next.process_count = 0; /* of a poll that did not end */
+    if (is_absent || r->state == s->state.driver)
+        return;
+    s->state.driver = r->state;
+    gpu_events_driver(&s->events, r);
+}
+
+static bool check_xid(const struct record_header *header)
+{
+    const struct gpu_xid *r = (const struct gpu_xid *)header;
+    return header->size_bytes == sizeof(*r) && TERMINATED(r->pci) && TERMINATED(r->process) && TERMINATED(r->text);
+}
+
+static void take_xid(void *self, const struct record_header *header)
+{
+    struct gpu_signal *s = self;
+    const struct gpu_xid *r = (const struct gpu_xid *)header;
+    gpu_state_count_xid(&s->state, r);
+    if (event_rate_allows(&s->xid_rate, header->time_ns))
+        gpu_events_xid(&s->events, &s->state.now, r);
+}
+
+static void put_metrics(void *self, struct metric_set *set)
+{
+    const struct gpu_signal *s = self;
+    gpu_metrics_put(&s->state, s->events.services->processes, set);
+}
+
+static const struct record_type records[] = {
+    {RECORD_GPU_DEVICE, check_device, take_device}, {RECORD_GPU_PROCESS, check_process, take_process},
+    {RECORD_GPU_POLL, check_poll, take_poll},       {RECORD_GPU_XID, check_xid, take_xid},
+    {RECORD_GPU_DRIVER, check_driver, take_driver}, {0},
+};
+
+static const struct setting settings[] = {
+    SIGNAL_ENABLED("gpu.enabled", "health and use of NVIDIA GPUs, and the errors of their driver"),
+    {0},
+};
+
+const struct signal signal_gpu = {
+    .name = "gpu",
+    .memory = {.fixed_bytes = 128u << 10},
+    .source = &source_gpu,
+    .flags = SIGNAL_EVENTS | SIGNAL_AUXILIARY,
+    .records = records,
+    .settings_bytes = sizeof(struct gpu_options),
+    .defaults = &(const struct gpu_options){.enabled = true},
+    .settings = settings,
+    .is_node_wide = signal_is_node_wide,
+    .create = create_gpu,
+    .destroy = destroy_gpu,
+    .metrics = put_metrics,
+};

@@ -1,0 +1,46 @@
+/* See gpu_state.h. */
+#include "signals/gpu/gpu_state.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_t *ret)
+{
+    *ret = device->values[value];
+    return device->known & 1ull << value;
+}
+
+const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *uuid)
+{
+    for (size_t i = 0; uuid[0] && i < list->device_count; i++)
+        if (strcmp(list->devices[i].uuid, uuid) == 0)
+            return &list->devices[i];
+    return NULL;
+}
+
+const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pci)
+{
+    const size_t size = strlen(pci);
+    for (size_t i = 0; i < list->device_count; i++) {
+        const char *full = list->devices[i].pci;
+        if (strncasecmp(full, pci, size) == 0 && (full[size] == '.' || !full[size]))
+            return &list->devices[i];
+    }
+    return NULL;
+}
+
+void gpu_state_count_xid(struct gpu_state *state, const struct gpu_xid *xid)
+{
+    size_t i = 0;
+    while (i < state->xid_count && (state->xids[i].code != xid->code || strcmp(state->xids[i].pci, xid->pci) != 0))
+        i++;
+    if (i == GPU_XIDS_MAX)
+        return;
+    if (i == state->xid_count) {
+        state->xid_count++;
+        state->xids[i].code = xid->code;
+        snprintf(state->xids[i].pci, sizeof(state->xids[i].pci), "%s", xid->pci);
+    }
+    state->xids[i].count++;
+}

@@ -1,0 +1,46 @@
+/* The GPUs of the node as the last poll found them, and what has been counted since the agent's start. Plain data. */
+#pragma once
+
+#include <linux/types.h>
+
+#include "probes/gpu.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPU_LIST_MAX (GPU_DEVICES_MAX + GPU_INSTANCES_MAX)
+
+/* Instances of MIG are among the devices. */
+struct gpu_list {
+    size_t device_count, process_count;
+    struct gpu_device devices[GPU_LIST_MAX];
+    struct gpu_process processes[GPU_PROCESSES_MAX];
+};
+
+#define GPU_XIDS_MAX 64 /* devices and codes; further ones are not counted */
+struct gpu_xid_count {
+    char pci[32];
+    uint32_t code;
+    uint64_t count;
+};
+
+struct gpu_state {
+    bool is_polled; /* `now` is of a poll */
+    enum gpu_driver_state driver;
+    struct gpu_poll poll;
+    struct gpu_list now;
+    size_t xid_count;
+    struct gpu_xid_count xids[GPU_XIDS_MAX];
+};
+
+/* Whether the value is known, with the value. */
+bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_t *ret);
+
+/* The device with this UUID; NULL: none, or the UUID is "". */
+const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *uuid);
+
+/* The device at a bus address that an Xid names, "0000:3b:00"; NULL: none. */
+const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pci);
+
+void gpu_state_count_xid(struct gpu_state *state, const struct gpu_xid *xid);

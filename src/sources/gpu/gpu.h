@@ -1,0 +1,13 @@
+/* NVIDIA GPUs: the source of signal "gpu", and its options. Pipeline thread only. */
+#pragma once
+
+#include "sources/source.h"
+
+#include <stdbool.h>
+
+extern const struct source source_gpu;
+
+/* Filled from the settings (signals/gpu/gpu.c). */
+struct gpu_options {
+    bool enabled;
+};
