@@ -1,5 +1,4 @@
-/* Streams of HTTP/2 become requests: each once, from its HEADERS to END_STREAM, however its frames are cut; lost frames
- * and hostile ones do no harm. */
+/* Streams of HTTP/2 become requests, each once, however its frames are cut; lost and hostile frames do no harm. */
 #include "sources/request/http2/http2_requests.h"
 
 #include <setjmp.h>
