@@ -1,4 +1,5 @@
-"""The fake of NVIDIA's library (tests/gpu/fake_nvml.c), for tests of programs that load it."""
+"""The fake of NVIDIA's library (tests/gpu/fake_nvml.c) and of the kernel log, for tests of programs that load the one and read the other."""
+import ctypes
 import os
 
 import pytest
@@ -35,6 +36,10 @@ nvmlDeviceGetFieldValues {i} 230 0
 """
 
 
+XID = "4,{number},123,-;NVRM: Xid (PCI:0000:10:00): {code}, pid={pid}, name=train, Ch 00000008\n"
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
+
+
 class Fake:
     def __init__(self, path):
         self.path = path
@@ -54,3 +59,28 @@ def gpus(tmp_path):
     fake = Fake(tmp_path / "gpus")
     fake.write()
     return fake
+
+
+class KernelLog:
+    """A FIFO in place of /dev/kmsg: a line that a program writes to the real one does not count."""
+
+    def __init__(self, path):
+        os.mkfifo(path)
+        self.path, self.writer, self.number = path, os.open(path, os.O_RDWR), 0
+
+    def replace(self):
+        """For a child process (preexec_fn): a mount namespace of its own, in which the FIFO is /dev/kmsg."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) or libc.mount(bytes(self.path), b"/dev/kmsg", None, MS_BIND, None):
+            raise OSError(ctypes.get_errno(), "mount")
+
+    def xid(self, code, pid):
+        self.number += 1
+        os.write(self.writer, XID.format(number=self.number, code=code, pid=pid).encode())
+
+
+@pytest.fixture
+def kernel_log(tmp_path):
+    log = KernelLog(tmp_path / "kmsg")
+    yield log
+    os.close(log.writer)

@@ -1,18 +1,14 @@
 """GPUs as the agent and `sonde gpu` see them, with a fake of NVIDIA's library whose devices are a file."""
-import ctypes
 import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from gpu_fake import gpus  # noqa: F401 (a fixture)
+from gpu_fake import gpus, kernel_log  # noqa: F401 (fixtures)
 from harness.agents import NO_REQUESTS
 from harness.machine import skip
 from harness.processes import command_name, wait_for
-
-XID = "4,{},123,-;NVRM: Xid (PCI:0000:10:00): {}, pid={}, name=train, Ch 00000008\n"
-CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 
 
 def events(started, name):
@@ -34,7 +30,7 @@ def need_no_driver():
 
 def test_metrics_are_what_the_driver_says_and_processes_are_joined(agent, run, gpus):  # noqa: F811
     work = run("sleep", "600", env={**os.environ, "OTEL_SERVICE_NAME": "trainer"})
-    gpus.write(f"process 0 {work.pid} 12345678", f"sample 0 {work.pid} 60 1", devices=2)
+    gpus.write(f"process 0 {work.pid} 12345678", f"sample 0 {work.pid} 60 0", devices=2)
     started = agent(*NO_REQUESTS, env=gpus.environment)
     wait_for(lambda: started.metric("hw_power_watts"), what="the first poll")
     expected = {("hw_gpu_utilization_ratio", "hw_gpu_task", "general"): 0.83, ("hw_gpu_memory_usage_bytes", "hw_name", "NVIDIA H100 80GB HBM3"): 41875931136,
@@ -69,33 +65,19 @@ def test_a_driver_that_hangs_is_an_event_and_never_hangs_the_agent(agent, gpus, 
     assert done.returncode == 1 and "nvmlDeviceGetPowerUsage has not returned for" in done.stderr, done
 
 
-def in_namespace_with_log(log):
-    """For a child process: a mount namespace of its own, in which /dev/kmsg is the FIFO `log`."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def enter():
-        if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) or libc.mount(bytes(log), b"/dev/kmsg", None, MS_BIND, None):
-            raise OSError(ctypes.get_errno(), "mount")
-    return enter
-
-
-def test_each_xid_is_an_event_with_its_process(agent, run, gpus, tmp_path, sonde):  # noqa: F811
+def test_each_xid_is_an_event_with_its_process(agent, run, gpus, kernel_log, sonde):  # noqa: F811
     """The line of an Xid 62 is followed at once by one of an Xid 45: a gauge of the last code would have only that one."""
-    log = tmp_path / "kmsg"
-    os.mkfifo(log)
-    writer = os.open(log, os.O_RDWR)
     work = run("sleep", "600", env={**os.environ, "OTEL_SERVICE_NAME": "trainer"})
-    started = agent(*NO_REQUESTS, env=gpus.environment, preexec_fn=in_namespace_with_log(log))
+    started = agent(*NO_REQUESTS, env=gpus.environment, preexec_fn=kernel_log.replace)
     wait_for(lambda: started.metric("hw_power_watts"), what="the first poll")
-    for i, code in enumerate((62, 45)):
-        os.write(writer, XID.format(i, code, work.pid).encode())
+    for code in (62, 45):
+        kernel_log.xid(code, work.pid)
         event = wait_for(lambda: [e for e in events(started, "gpu.xid") if e["attributes"]["xid"] == str(code)], what=f"Xid {code}")[0]  # noqa: B023
         assert event["attributes"]["process.pid"] == str(work.pid) and event["attributes"]["service.name"] == "trainer"
         assert event["attributes"]["hw.id"] == "GPU-fake-0" and f"Xid {code}, " in event["text"]
     wait_for(lambda: started.metric("sonde_gpu_xids_total", xid=62) == started.metric("sonde_gpu_xids_total", xid=45) == 1, what="both counters")
     shown = subprocess.run([sonde, "events", "--kind", "gpu", "--agent", f"127.0.0.1:{started.port}"], capture_output=True, text=True, timeout=60, check=True)
     assert "Xid 62" in shown.stdout and "What to do" in shown.stdout
-    os.close(writer)
 
 
 def test_a_line_that_a_program_writes_to_the_kernel_log_is_no_xid(agent, gpus):  # noqa: F811
@@ -112,7 +94,7 @@ def test_a_line_that_a_program_writes_to_the_kernel_log_is_no_xid(agent, gpus): 
 
 def test_the_table_has_devices_and_processes(run, gpus, sonde):  # noqa: F811
     work = run("sleep", "600")
-    gpus.write(f"process 0 {work.pid} 1073741824", f"sample 0 {work.pid} 60 1", "nvmlDeviceGetUtilizationRates 1 error 3",
+    gpus.write(f"process 0 {work.pid} 1073741824", f"sample 0 {work.pid} 60 0", "nvmlDeviceGetUtilizationRates 1 error 3",
                "nvmlDeviceGetHandleByIndex_v2 2 error 15", devices=3)
     done = subprocess.run([sonde, "gpu"], capture_output=True, text=True, env=gpus.environment, timeout=60, check=True)
     lines = [line.split() for line in done.stdout.splitlines()]

@@ -53,7 +53,8 @@ def test_rules_are_valid_and_alert(tmp_path):
 
 
 def test_panels_have_data(agent, run, tmp_path, gpus):  # noqa: F811
-    gpus.write(f"process 0 {run('sleep', '600').pid} 1073741824")
+    work = run("sleep", "600")
+    gpus.write(f"process 0 {work.pid} 1073741824", f"sample 0 {work.pid} 60 0")
     started = agent(*NO_REQUESTS, env=gpus.environment)
     prometheus = Prometheus(run, tmp_path, CONFIG.format(rules=RULES, port=started.port))
     wait_for(prometheus.is_ready, what="the first scrape")
@@ -65,9 +66,6 @@ def test_panels_have_data(agent, run, tmp_path, gpus):  # noqa: F811
         for variable, value in VARIABLES.items():
             expression = expression.replace(variable, value)
         assert "$" not in expression, expression
-        if "process_utilization" in expression:  # of samples that are newer than the last poll
-            prometheus.query(expression)
-        else:
-            wait_for(lambda: prometheus.query(expression), what=f"data of {title}: {expression}")  # noqa: B023
+        wait_for(lambda: prometheus.query(expression), what=f"data of {title}: {expression}")  # noqa: B023
     selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", dashboard["templating"]["list"][1]["query"]["query"]).groups()
     assert prometheus.get(f"label/{label}/values", **{"match[]": selector})

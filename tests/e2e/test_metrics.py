@@ -9,6 +9,7 @@ import time
 import pytest
 
 from file_systems import file_system  # noqa: F401 (a fixture)
+from gpu_fake import gpus  # noqa: F401 (a fixture)
 from harness.agents import NO_REQUESTS, everything_enabled
 from harness.paths import TOP
 from harness.processes import wait_for
@@ -114,6 +115,11 @@ for _ in range(2):
 """
 
 
+def use_a_gpu(gpus):  # noqa: F811
+    """This process uses the fake GPU, which has metrics of GPM."""
+    gpus.write(f"process 0 {os.getpid()} 1000", f"sample 0 {os.getpid()} 50 0", "nvmlGpmQueryDeviceSupport 0 1", *(f"nvmlGpmMetricsGet 0 {metric} 5000" for metric in (1, 2, 5, 10)))
+
+
 def block_and_contend(started, run):
     """Threads that wait for Python's GIL, and a thread that waits for its vforked child, which goes on for a while."""
     contending = run("/usr/bin/python3", "-c", CONTEND)
@@ -123,15 +129,17 @@ def block_and_contend(started, run):
     wait_for(lambda: started.metric("sonde_blocked_tasks"), what="the blocked task")
 
 
-def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_system, limited, large_file):  # noqa: F811
+def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_system, limited, large_file, gpus):  # noqa: F811
     """Stacks of servers' waits are recorded only where off-CPU profiles, which have them, are disabled."""
     plain = agent()
     of_plain = exported(plain)
     assert plain.stop() == 0
     server = start_prefork(run)
+    use_a_gpu(gpus)
     started = agent(*everything_enabled(sonde), "--set", "budget.one_cpu=1000%", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/",
                     "--set", "otlp.metrics_endpoint=http://127.0.0.1:9/", "--set", "otlp.traces_endpoint=http://127.0.0.1:9/",
-                    "--set", "otlp.logs_endpoint=http://127.0.0.1:9/")
+                    "--set", "otlp.logs_endpoint=http://127.0.0.1:9/", env=gpus.environment)
+    wait_for(lambda: started.metric("sonde_gpu_engine_active_ratio"), what="the second poll of the GPU")
     get(server.port, "/sleep?0.1")
     assert get(server.port, "/status?503").status == 503
     wait_for(lambda: started.metric("http_server_request_duration_seconds_count", error_type="503"), what="the failed request")
@@ -151,7 +159,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     wait_for(lambda: "sonde_opaque_bytes_total{" in started.text("/metrics"), what="the traffic that is not HTTP/1")
     use_a_file(file_system("ext4") / "file")
     unseen = unseen_metrics(sonde, limits.version == "v2")
-    unseen.add("rpc_server_call_duration_seconds")  # of gRPC: test_http2
+    unseen |= {"rpc_server_call_duration_seconds", "sonde_gpu_xids_total"}  # of gRPC: test_http2; of the kernel log: test_gpu
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
     wait_for(lambda: all(re.search(rf"^{name}[{{ ]", started.text("/metrics"), re.M) for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
     block_and_contend(started, run)

@@ -7,7 +7,7 @@
  *
  * with "-" for DEVICE where the function has none, KEY the clock, the severity or the field, and the first line that
  * fits counts. A function without a line is not supported by the device (error 3). Lists of processes have a line each:
- * "process DEVICE PID MEMORY [GPU-INSTANCE]", "graphics DEVICE PID MEMORY", "sample DEVICE PID SM TIME-US". */
+ * "process DEVICE PID MEMORY [GPU-INSTANCE]", "graphics DEVICE PID MEMORY", "sample DEVICE PID SM TIME-US" (0: now). */
 #include "sources/gpu/nvml.h"
 
 #include <inttypes.h>
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define VALUES_MAX 6
@@ -350,8 +351,10 @@ int nvmlDeviceGetProcessUtilization(nvml_device device, struct nvml_process_samp
     FILE *script = open_script();
     while (found < *count && next_line(script, "sample", index_of(device), NO_KEY, rest)) {
         struct nvml_process_sample sample = {0};
-        if (sscanf(rest, "%" SCNu32 " %" SCNu32 " %" SCNu64, &sample.pid, &sample.sm, &sample.time_us) == 3 &&
-            sample.time_us > since_us)
+        if (sscanf(rest, "%" SCNu32 " %" SCNu32 " %" SCNu64, &sample.pid, &sample.sm, &sample.time_us) != 3)
+            continue;
+        sample.time_us = sample.time_us ? sample.time_us : (uint64_t)time(NULL) * 1000000;
+        if (sample.time_us > since_us)
             out[found++] = sample;
     }
     fclose(script);
