@@ -18,7 +18,7 @@
 
 #define OBJECTS_MAX           16384
 #define PROCESSES_MAX         32768
-#define FILES_PER_PROCESS_MAX 4  /* files of the wanted provider per process */
+#define FILES_PER_PROCESS_MAX 8  /* files of the wanted provider per process */
 #define OPENS_PER_SCAN_MAX    16 /* mappings per scan whose file is opened */
 #define STRAYS_POLL_NS        1000000000ull
 #define STRAYS_POLL_MAX       256
@@ -398,6 +398,16 @@ static int scan(struct usdt_providers *n, const struct process *process, uint64_
     }
     int replaced = replace_findings(n, &now, r == 0);
     return r < 0 ? r : replaced;
+}
+
+bool usdt_providers_may_map(const struct usdt_providers *n, uint32_t pid, const void *taken)
+{
+    const struct process_probes *e;
+    HASH_FIND(hh, n->processes, &pid, sizeof(pid), e);
+    for (size_t i = 0; e && i < e->file_count; i++)
+        if (e->files[i]->taken == taken)
+            return true;
+    return !e || e->has_more;
 }
 
 /* ---- scans and exits ---- */

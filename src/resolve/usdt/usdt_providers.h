@@ -50,6 +50,10 @@ void usdt_providers_look(struct usdt_providers *n, uint32_t pid);
  * another program maps it, and is scanned for that reason.) */
 void usdt_providers_forget(struct usdt_providers *n, uint32_t pid);
 
+/* Whether the process maps the file with the handle `taken`. True as well of a process that was not scanned, or whose
+ * files are more than are tracked. */
+bool usdt_providers_may_map(const struct usdt_providers *n, uint32_t pid, const void *taken);
+
 /* Schedules a scan of all processes: at the start, and when it is unknown which have changed. */
 void usdt_providers_look_at_all(struct usdt_providers *n);
 /* Capacity may have become free: files that were refused are offered again, some per second. */

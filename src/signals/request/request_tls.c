@@ -76,6 +76,14 @@ static bool is_wanted(void *context, const struct elf_file *f)
 
 /* ---- processes with memory BIOs ---- */
 
+static bool has_attached(const struct buffered_process *p, const struct tls_file *file)
+{
+    for (size_t i = 0; i < FILES_A_PROCESS; i++)
+        if (p->files[i].file == file)
+            return true;
+    return false;
+}
+
 static void attach_bio(struct request_tls *t, struct buffered_process *p, const struct tls_file *file)
 {
     for (size_t i = 0; i < FILES_A_PROCESS; i++) {
@@ -84,6 +92,16 @@ static void attach_bio(struct request_tls *t, struct buffered_process *p, const 
         if (tls_attachments_add(t->attachments, file->fd, (int32_t)p->pid, &file->bio, 1, &p->files[i].attachment) == 0)
             p->files[i].file = file;
         return;
+    }
+}
+
+static void attach_mapped_bios(struct request_tls *t, struct buffered_process *p)
+{
+    const struct tls_file *file;
+    DL_FOREACH(t->files, file)
+    {
+        if (file->bio.file_offset && !has_attached(p, file) && usdt_providers_may_map(t->files_in_use, p->pid, file))
+            attach_bio(t, p, file);
     }
 }
 
@@ -111,17 +129,14 @@ static void follow_buffered(struct request_tls *t)
     const size_t count = request_source_tls_buffered(t->source, pids, BUFFERED_MAX);
     for (size_t i = 0; i < count; i++) {
         struct buffered_process *p = find_buffered(t, pids[i]) ? NULL : find_buffered(t, 0);
-        const struct tls_file *file;
         if (!p)
             continue;
         p->pid = pids[i];
-        DL_FOREACH(t->files, file)
-        {
-            if (file->bio.file_offset)
-                attach_bio(t, p, file);
-        }
         log_debug("process %u: writes TLS records into memory", p->pid);
     }
+    for (size_t i = 0; i < BUFFERED_MAX; i++)
+        if (t->buffered[i].pid)
+            attach_mapped_bios(t, &t->buffered[i]);
 }
 
 /* ---- files ---- */
@@ -173,9 +188,6 @@ static int take_file(void *context, const struct usdt_provider_file *mapped, voi
         return r;
     }
     DL_APPEND(t->files, file);
-    for (size_t i = 0; file->bio.file_offset && i < BUFFERED_MAX; i++)
-        if (t->buffered[i].pid)
-            attach_bio(t, &t->buffered[i], file);
     log_debug("process %u: OpenSSL, %zu sites%s%s", mapped->process->pid, found.count, found.declined ? ": " : "",
               found.declined ? found.declined : "");
     *ret = file;

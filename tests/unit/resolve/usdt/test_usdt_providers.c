@@ -440,6 +440,9 @@ static void test_files_are_selected_by_path_and_contents(void **state)
     usdt_providers_turn(f->providers, UINT64_C(10000000000));
     assert_int_equal(f->appeared, 1);
     assert_int_equal(inspected, 1);
+    assert_true(usdt_providers_may_map(f->providers, (uint32_t)getpid(), f));
+    assert_false(usdt_providers_may_map(f->providers, (uint32_t)getpid(), &inspected));
+    assert_true(usdt_providers_may_map(f->providers, (uint32_t)getppid(), f)); /* it was not scanned */
 }
 
 int main(void)
