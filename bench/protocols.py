@@ -13,10 +13,9 @@ from statistics import median
 import measure
 import packages
 import servers
-from measure import which
 
 CONNECTIONS = 16
-HTTP2_PORT, TLS_PORT, GRPC_PORT, REDIS_PORT, CAUSES_PORT = range(servers.PORT + 1, servers.PORT + 6)
+HTTP2_PORT, TLS_PORT, GRPC_PORT, REDIS_PORT, UVICORN_PORT, NODE_PORT, MLSERVER_PORT = range(servers.PORT + 1, servers.PORT + 8)
 UNLIMITED = ("--set", "budget.one_cpu=1000%")
 SETTLES_S = 5
 
@@ -54,17 +53,20 @@ def grpc(folder):
                                                         "-H", "content-type: application/grpc", "-H", "te: trailers"))
 
 
+def of_causes(server, port):
+    return lambda folder: servers.of_causes(server, folder, CONNECTIONS, Namespace(), port)
+
+
+OTHERS = (("gRPC, grpc-go", 5, grpc), ("Redis", 4, lambda folder: servers.redis(folder, CONNECTIONS, REDIS_PORT)), ("HTTP/1, uvicorn", 1, of_causes("uvicorn", UVICORN_PORT)),
+          ("HTTP/1, Node", 4, of_causes("node", NODE_PORT)), ("HTTP/1, MLServer", 1, of_causes("mlserver", MLSERVER_PORT)))
+
+
 @contextmanager
 def cases(folder):
-    others = {
-        ("gRPC, grpc-go", 5): grpc,
-        ("Redis", 4): lambda at: servers.redis(at, CONNECTIONS, REDIS_PORT),
-        **{(name, lost): lambda at, server=server, port=CAUSES_PORT + number: servers.of_causes(server, at, CONNECTIONS, Namespace(), port)
-           for number, (name, lost, server) in enumerate((("HTTP/1, uvicorn", 1, "uvicorn"), ("HTTP/1, Node", 4, "node"), ("HTTP/1, MLServer", 1, "mlserver")))},
-    }
+    """The cases, whose servers run until the end of the block."""
     with ExitStack() as stack:
         found = stack.enter_context(nginx(folder))
-        for number, ((name, lost), start) in enumerate(others.items()):
+        for number, (name, lost, start) in enumerate(OTHERS):
             at = folder / str(number)
             at.mkdir()
             try:
