@@ -68,8 +68,8 @@ static __always_inline void service_call_received(struct sock *sk, __u32 bytes, 
         service_call_end(socket, bytes, now);
 }
 
-/* The process, a server, has begun HTTP/2 on a connection that it began, or sends frames on one: `bytes` of them, or
- * over TLS a record (tls_send.bpf.h takes it). Returns that connection, or NULL. */
+/* The process, a server, sends HTTP/2 on a connection that it began: `bytes` from the preface on, or with `is_tls` a
+ * record, which tls_take_send takes. Returns the connection; NULL: it cannot be made. */
 static __always_inline struct request_connection *http2_open_client(struct sock *sk, __u32 bytes, bool is_tls)
 {
     const __u64 id = current_pid_tgid();
