@@ -1,7 +1,7 @@
 // A server and a client of grpc-go whose messages are plain bytes:
 //
 //	grpc_go serve PORT                on any port if 0; prints "port N". /test.Service/Echo replies at once, Sleep after 20 ms, and Fail with status NOT_FOUND.
-//	grpc_go call PORT METHOD COUNT    COUNT calls, ten at a time on one connection. Prints for each its status and its duration in ns.
+//	grpc_go call PORT METHOD COUNT    COUNT calls, ten at a time on one connection, once that is ready. Prints for each its status and its duration in ns.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
@@ -65,6 +66,9 @@ func serve(port string) {
 func call(port, method, count string) {
 	connection, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(plain{})))
 	must(err)
+	for connection.Connect(); connection.GetState() != connectivity.Ready; {
+		connection.WaitForStateChange(context.Background(), connection.GetState())
+	}
 	left, err := strconv.Atoi(count)
 	must(err)
 	calls := make(chan struct{})
