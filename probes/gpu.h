@@ -34,7 +34,7 @@ enum gpu_value {
     GPU_MEMORY_TEMPERATURE,
     GPU_CLOCK_SM, /* MHz */
     GPU_CLOCK_MEMORY,
-    GPU_CLOCK_REASONS, /* NVML_CLOCKS_*: why the clocks are lower than they could be */
+    GPU_CLOCK_REASONS, /* bits GPU_CLOCK_SW_POWER_CAP and others: why the clocks are lower than they could be */
     GPU_PCIE_GENERATION,
     GPU_PCIE_WIDTH, /* lanes */
     GPU_PCIE_REPLAYS,
@@ -55,7 +55,7 @@ enum gpu_value {
     GPU_SM_ACTIVE,       /* hundredths of a percent of the SMs, likewise */
     GPU_TENSOR_ACTIVE,   /* hundredths of a percent: tensor cores */
     GPU_MEMORY_ACTIVE,   /* hundredths of a percent of the bandwidth of device memory */
-    GPU_RECOVERY_ACTION, /* what the driver wants to be done: NVML_RECOVERY_* */
+    GPU_RECOVERY_ACTION, /* what the driver wants: 0 nothing, 1 reset, 2 restart, 3 drain P2P, 4 drain and reset */
     GPU_VALUES,
 };
 

@@ -25,15 +25,12 @@ struct gathered {
 static void take_record(void *context, const struct record_header *record)
 {
     struct gathered *g = context;
-    struct gpu_list *list = &g->list;
     switch (record->kind) {
     case RECORD_GPU_DEVICE:
-        if (list->device_count < GPU_LIST_MAX)
-            list->devices[list->device_count++] = *(const struct gpu_device *)record;
+        gpu_list_add_device(&g->list, (const struct gpu_device *)record);
         break;
     case RECORD_GPU_PROCESS:
-        if (list->process_count < GPU_PROCESSES_MAX)
-            list->processes[list->process_count++] = *(const struct gpu_process *)record;
+        gpu_list_add_process(&g->list, (const struct gpu_process *)record);
         break;
     case RECORD_GPU_POLL:
         g->poll = *(const struct gpu_poll *)record;

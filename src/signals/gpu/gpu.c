@@ -47,9 +47,7 @@ static bool check_device(const struct record_header *header)
 
 static void take_device(void *self, const struct record_header *header)
 {
-    struct gpu_list *next = &((struct gpu_signal *)self)->next;
-    if (next->device_count < GPU_LIST_MAX)
-        next->devices[next->device_count++] = *(const struct gpu_device *)header;
+    gpu_list_add_device(&((struct gpu_signal *)self)->next, (const struct gpu_device *)header);
 }
 
 static bool check_process(const struct record_header *header)
@@ -59,9 +57,7 @@ static bool check_process(const struct record_header *header)
 
 static void take_process(void *self, const struct record_header *header)
 {
-    struct gpu_list *next = &((struct gpu_signal *)self)->next;
-    if (next->process_count < GPU_PROCESSES_MAX)
-        next->processes[next->process_count++] = *(const struct gpu_process *)header;
+    gpu_list_add_process(&((struct gpu_signal *)self)->next, (const struct gpu_process *)header);
 }
 
 static bool check_poll(const struct record_header *header)
@@ -75,14 +71,12 @@ static bool check_poll(const struct record_header *header)
 static void keep_lost(const struct gpu_list *before, struct gpu_list *now)
 {
     for (size_t i = 0; i < before->device_count; i++) {
-        const struct gpu_device *d = &before->devices[i];
-        if (!d->uuid[0] || d->instance != GPU_NO_INSTANCE || gpu_list_find(now, d->uuid) ||
-            now->device_count == GPU_LIST_MAX)
+        struct gpu_device kept = before->devices[i];
+        if (!kept.uuid[0] || kept.instance != GPU_NO_INSTANCE || gpu_list_find(now, kept.uuid))
             continue;
-        struct gpu_device *kept = &now->devices[now->device_count++];
-        *kept = *d;
-        kept->known = 0;
-        kept->status = kept->status ? kept->status : NVML_NOT_FOUND;
+        kept.known = 0;
+        kept.status = kept.status ? kept.status : NVML_NOT_FOUND;
+        gpu_list_add_device(now, &kept);
     }
 }
 

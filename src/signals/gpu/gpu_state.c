@@ -11,6 +11,18 @@ bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_
     return device->known & 1ull << value;
 }
 
+void gpu_list_add_device(struct gpu_list *list, const struct gpu_device *device)
+{
+    if (list->device_count < GPU_LIST_MAX)
+        list->devices[list->device_count++] = *device;
+}
+
+void gpu_list_add_process(struct gpu_list *list, const struct gpu_process *process)
+{
+    if (list->process_count < GPU_PROCESSES_MAX)
+        list->processes[list->process_count++] = *process;
+}
+
 const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *uuid)
 {
     for (size_t i = 0; uuid[0] && i < list->device_count; i++)

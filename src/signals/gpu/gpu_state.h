@@ -37,6 +37,10 @@ struct gpu_state {
 /* Whether the value is known, with the value. */
 bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_t *ret);
 
+/* Add a record of a poll; a full list stays as it is. */
+void gpu_list_add_device(struct gpu_list *list, const struct gpu_device *device);
+void gpu_list_add_process(struct gpu_list *list, const struct gpu_process *process);
+
 /* The device with this UUID; NULL: none, or the UUID is "". */
 const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *uuid);
 
