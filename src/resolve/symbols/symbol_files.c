@@ -2,6 +2,7 @@
 #include "resolve/symbols/symbol_files.h"
 
 #include "resolve/elf/debug_files.h"
+#include "resolve/elf/frame_table.h"
 #include "resolve/symbols/go_table.h"
 #include "resolve/symbols/plt.h"
 #include "resolve/symbols/unpacker.h"
@@ -28,6 +29,7 @@ struct symbol_files {
     struct elf_file *main, *debug, *mini; /* mini: .gnu_debugdata */
     struct plt *plt;
     struct go_table go;
+    struct frame_table frames; /* of `main`; count 0: none */
     size_t mini_bytes;
     struct source sources[SYMBOL_SOURCES_MAX];
     size_t source_count;
@@ -143,6 +145,7 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
     }
     add_table(f, f->main, ".dynsym");
     add_plt(f);
+    (void)frame_table_open(f->main, &f->frames); /* an error of the file system: symbol_files_error */
     if (!has_all)
         add_go(f);
     r = symbol_files_error(f);
@@ -156,6 +159,12 @@ int symbol_files_error(const struct symbol_files *f)
 {
     int r = elf_error(f->main);
     return r < 0 || !f->debug ? r : elf_error(f->debug);
+}
+
+bool symbol_files_function_between(const struct symbol_files *f, uint64_t start, uint64_t address)
+{
+    struct frame_table_entry last;
+    return f->frames.count && frame_table_search(&f->frames, address, &last) == 0 && last.code > start;
 }
 
 size_t symbol_files_segments(const struct symbol_files *f, const struct elf_segment **ret)

@@ -67,6 +67,10 @@ int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t nam
 /* For two entries with the same start: whether `a` is the better name. */
 bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a, const struct symbol_entry *b);
 
+/* Whether a function begins in (`start`, `address`], as the object's unwind information shows (.eh_frame_hdr). False if
+ * it has none. */
+bool symbol_files_function_between(const struct symbol_files *f, uint64_t start, uint64_t address);
+
 /* 0, or -ETIMEDOUT once one of the files did not respond: results since then may be incomplete. */
 int symbol_files_error(const struct symbol_files *f);
 

@@ -1,7 +1,8 @@
 /* Finds the functions of addresses; see symbol_index.h.
  *
  * The sized symbol that covers an address and starts last names the address. If no symbol covers the address, a symbol
- * without a size names it, provided that it is the last to start before the address and lies inside no other symbol.
+ * without a size names it, provided that it is the last to start before the address and lies inside no other symbol,
+ * and that no function without a symbol begins in between: the symbols of a stripped library are far apart.
  * Of several symbols with the same start the preferred one wins (symbol_files_prefer). `struct search` decides this,
  * for any set of symbols in any order that contains those that matter: a scan passes all, an index a few. */
 #include "resolve/symbols/symbol_index.h"
@@ -83,7 +84,7 @@ static int search_take(const struct symbol_entry *e, void *context)
 static int search_result(const struct search *s, struct symbol_name *ret)
 {
     const struct symbol_entry *e = s->found ? &s->best : predecessor_label(&s->predecessor, s->address);
-    if (!e)
+    if (!e || (!s->found && symbol_files_function_between(s->files, e->start, s->address)))
         return -ENOENT;
     *ret = (struct symbol_name){.name = e->name, .source = e->source};
     return 0;

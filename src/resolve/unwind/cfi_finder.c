@@ -3,6 +3,7 @@
  * Go's own table, which .eh_frame_hdr does not cover. */
 #include "resolve/unwind/cfi_finder.h"
 
+#include "resolve/elf/frame_table.h"
 #include "resolve/unwind/cfi_index.h"
 #include "resolve/unwind/cfi_known.h"
 #include "resolve/unwind/cfi_rule.h"
@@ -10,24 +11,15 @@
 #include <errno.h>
 #include <string.h>
 
-#define HEADER_BYTES     12
 #define ENTRY_MAX_BYTES  65536 /* of an FDE; the longest one seen is a tenth of it */
 #define TRAMPOLINE_BYTES 16
 
-/* The encodings that all linkers write: 4 bytes each, addresses relative to the header. */
-enum { PE_PC_RELATIVE_S4 = 0x1b, PE_U4 = 0x03, PE_DATA_RELATIVE_S4 = 0x3b };
-
 struct cfi_finder {
     struct elf_file *f;
-    uint64_t header_vaddr, table_offset;
-    uint32_t count;
+    struct frame_table table;
     uint64_t text_vaddr, data_vaddr;
     bool is_partial;        /* the file has unwind information that the search table lacks */
     struct cfi_index known; /* only known ranges, without FDEs */
-};
-
-struct table_entry {
-    int32_t code, fde; /* relative to header_vaddr */
 };
 
 /* A copy of one entry of .eh_frame. */
@@ -49,31 +41,19 @@ static uint64_t section_vaddr(const struct elf_file *f, const char *name)
 
 int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret)
 {
-    const struct elf_segment *header = elf_eh_frame_header(f);
-    struct {
-        uint8_t version, frame_encoding, count_encoding, table_encoding;
-        uint32_t frame, count;
-    } head;
-    _Static_assert(sizeof(head) == HEADER_BYTES, "file format");
-    if (!header || header->file_bytes < sizeof(head))
-        return -ENOENT;
-    if (elf_read(f, header->offset, &head, sizeof(head)) < 0)
-        return elf_error(f) < 0 ? elf_error(f) : -ENOENT;
-    if (head.version != 1 || head.frame_encoding != PE_PC_RELATIVE_S4 || head.count_encoding != PE_U4 ||
-        head.table_encoding != PE_DATA_RELATIVE_S4 || head.count == 0 ||
-        head.count > (header->file_bytes - sizeof(head)) / sizeof(struct table_entry))
-        return -ENOENT;
+    struct frame_table table;
+    int r = frame_table_open(f, &table);
+    if (r < 0)
+        return r;
     _cleanup_(cfi_finder_freep) struct cfi_finder *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    int r = cfi_known_add(f, &s->known);
+    r = cfi_known_add(f, &s->known);
     if (elf_error(f) < 0) /* the known ranges may be incomplete */
         r = elf_error(f);
     if (r < 0)
         return r;
-    s->header_vaddr = header->vaddr;
-    s->table_offset = header->offset + sizeof(head);
-    s->count = head.count;
+    s->table = table;
     s->text_vaddr = section_vaddr(f, ".text");
     s->data_vaddr = section_vaddr(f, ".got");
     s->is_partial = elf_section(f, ".debug_frame") || s->known.go.count > 0;
@@ -94,27 +74,6 @@ void cfi_finder_free(struct cfi_finder *s)
 bool cfi_finder_is_complete(const struct cfi_finder *s)
 {
     return !s->is_partial;
-}
-
-/* The FDE of the last entry whose code begins at or before `vaddr`. -ENOENT: no such entry; -EIO. */
-static int search_header_table(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_fde_vaddr)
-{
-    uint32_t low = 0, high = s->count;
-    bool found = false;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        struct table_entry e;
-        if (elf_read(s->f, s->table_offset + (uint64_t)middle * sizeof(e), &e, sizeof(e)) < 0)
-            return -EIO;
-        if (s->header_vaddr + (uint64_t)(int64_t)e.code > vaddr) {
-            high = middle;
-            continue;
-        }
-        *ret_fde_vaddr = s->header_vaddr + (uint64_t)(int64_t)e.fde;
-        found = true;
-        low = middle + 1;
-    }
-    return found ? 0 : -ENOENT;
 }
 
 static int read_entry(const struct cfi_finder *s, uint64_t vaddr, struct entry_copy *ret)
@@ -231,12 +190,12 @@ static bool find_known_rule(const struct cfi_finder *s, uint32_t offset, const s
 int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_rule *ret)
 {
     struct wanted w = {.machine = elf_machine(s->f)};
-    uint64_t fde_vaddr;
+    struct frame_table_entry entry;
     int r = elf_vaddr_from_offset(s->f, file_offset, &w.vaddr);
     if (r == 0)
-        r = search_header_table(s, w.vaddr, &fde_vaddr);
+        r = frame_table_search(&s->table, w.vaddr, &entry);
     if (r == 0)
-        r = rule_of_fde(s, fde_vaddr, &w);
+        r = rule_of_fde(s, entry.fde, &w);
     if (r == -ENOENT) {
         if (s->is_partial)
             return -ENOENT;

@@ -228,6 +228,52 @@ static void test_symbol_selection_rules(void **state)
     close(fd);
 }
 
+/* Adds .eh_frame_hdr, between the program headers and the code: functions begin at these addresses. */
+static void add_frame_table(int fd, const uint64_t *starts, uint32_t count)
+{
+    enum { OFFSET = 0x200, VADDR = TEXT_VADDR - TEXT_OFFSET + OFFSET, ENCODINGS = 0x3b031b01 };
+    const uint32_t head[] = {ENCODINGS, 0, count};
+    const uint16_t header_count = 2;
+    const uint64_t bytes = sizeof(head) + 8ull * count;
+    const Elf64_Phdr header = {
+        .p_type = PT_GNU_EH_FRAME, .p_offset = OFFSET, .p_vaddr = VADDR, .p_filesz = bytes, .p_memsz = bytes};
+    assert_int_equal(pwrite(fd, &header_count, 2, offsetof(Elf64_Ehdr, e_phnum)), 2);
+    assert_int_equal(pwrite(fd, &header, sizeof(header), sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr)), sizeof(header));
+    assert_int_equal(pwrite(fd, head, sizeof(head), OFFSET), sizeof(head));
+    for (uint32_t i = 0; i < count; i++) {
+        const int32_t entry[] = {(int32_t)(starts[i] - VADDR), 0};
+        assert_int_equal(pwrite(fd, entry, sizeof(entry), OFFSET + sizeof(head) + sizeof(entry) * i), sizeof(entry));
+    }
+}
+
+/* Stripped libraries have few symbols: the code after one may be a function that has none. */
+static void test_label_ends_where_a_function_begins(void **state)
+{
+    (void)state;
+    static const struct test_symbol symbols[] = {
+        LABEL(0x100, STB_GLOBAL, "in_assembly"),
+        FUNCTION(0x400, 0, STB_GLOBAL, "without_size"),
+        FUNCTION(0x600, 0x40, STB_GLOBAL, "sized"),
+    };
+    static const uint64_t starts[] = {TEXT_VADDR + 0x180, TEXT_VADDR + 0x400, TEXT_VADDR + 0x500, TEXT_VADDR + 0x620};
+    int fd = make_file(symbols, array_size(symbols));
+    char path[32];
+    add_frame_table(fd, starts, array_size(starts));
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    for (size_t c = 0; c < array_size(cache_sizes); c++) {
+        struct symbols *s = symbols_make(cache_sizes[c], "/nonexistent");
+        struct object o = {.id = 7, .path = path, .build_id = ""};
+        expect(s, &o, TEXT_VADDR + 0x17f, "in_assembly");
+        expect(s, &o, TEXT_VADDR + 0x180, "");
+        expect(s, &o, TEXT_VADDR + 0x3ff, "");
+        expect(s, &o, TEXT_VADDR + 0x4ff, "without_size");
+        expect(s, &o, TEXT_VADDR + 0x500, "");
+        expect(s, &o, TEXT_VADDR + 0x63f, "sized"); /* its size is known */
+        symbols_free(s);
+    }
+    close(fd);
+}
+
 /* --- the naive implementation --- */
 
 static int rank(const struct test_symbol *m)
@@ -398,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symbol_selection_rules),
+        cmocka_unit_test(test_label_ends_where_a_function_begins),
         cmocka_unit_test(test_random_tables_match_a_reference),
         cmocka_unit_test(test_trim_keeps_what_is_in_use),
         cmocka_unit_test(test_damaged_files_are_safe),
