@@ -1,7 +1,6 @@
 /* Searches .eh_frame_hdr; see frame_table.h. */
 #include "resolve/elf/frame_table.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 
