@@ -89,8 +89,8 @@ def start_nginx(run, folder, locations, http="", before=(), name="nginx", option
     at.mkdir()
     at.chmod(0o755)
     temporary = " ".join(f"{kind}_temp_path {at}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    (at / "conf").write_text(f"daemon off; master_process off; user root; pid {at}/pid; error_log {at}/errors;\n"
-                             "events { worker_connections 256; }\n"
+    (at / "conf").write_text(f"daemon off; master_process off; user root; pid {at}/pid; error_log {at}/errors; worker_rlimit_nofile 4096;\n"
+                             "events { worker_connections 2048; }\n"
                              f"http {{ {temporary} access_log off; keepalive_requests 100000000; {http}\n"
                              f"server {{ listen 127.0.0.1:{port} {options}; {locations} }} }}\n")
     running = run(*before, path, "-c", at / "conf", "-e", at / "errors", name=f"{name}-{port}", **run_options)

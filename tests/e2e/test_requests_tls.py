@@ -48,14 +48,20 @@ class Client:
         self.connection = context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60))
         self.own_port = self.connection.getsockname()[1]
 
-    def ask(self):
+    def send(self):
         self.connection.sendall(b"GET /of/p%d?token=secret HTTP/1.1\r\nHost: a\r\n\r\n" % self.own_port)
+
+    def receive(self):
         reply = b""
         while not (end := reply.find(b"\r\n\r\n") + 4) > 3 or len(reply) < end + int(re.search(rb"(?i)content-length: (\d+)", reply)[1]):
             more = self.connection.recv(4096)
             assert more, reply
             reply += more
         assert reply.startswith(b"HTTP/1.1 200"), reply
+
+    def ask(self):
+        self.send()
+        self.receive()
 
     def close(self):
         self.connection.close()
