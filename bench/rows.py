@@ -546,9 +546,14 @@ class Bench:
         self.row("MB of trace JSON a second of CPU", f"{rate / 1e6:.0f}", f"{peer_rate / 1e6:.0f} Python", target=">= 500", met=rate >= 500e6, ratio=rate / peer_rate)
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
-    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "protocols", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
+    def centre(self):
+        """What `sonde server` takes, keeps and answers, with its engine, on the CPUs of the senders."""
+        import server  # needs numpy and the engine, as no other row does
+        server.measure_server(self)
+
+    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "churn": churn, "memory": memory,
-            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "protocols": protocols, "drops": drops, "interrupts": interrupts, "reclaim": reclaim}
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops, "interrupts": interrupts, "reclaim": reclaim, "server": centre}
 
 
 def perf_record(path, hz, scope, graph):
