@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WALK_SHARE      1000 /* of the time goes to walks, at most */
+#define WALK_SHARE      1000 /* of a CPU goes to walks, at most */
 #define IDLE_HUNDREDTHS 5    /* load average below which no task is blocked: one that is for 10 s raises it by 0.15 */
 
 struct blocked_source {
@@ -173,13 +173,14 @@ static void put_walk(struct blocked_source *s, struct batch *batch, const struct
 static void check_node(struct blocked_source *s, struct batch *batch, uint64_t now_ns)
 {
     const struct blocked_counts none = {0};
+    const uint64_t begin_ns = clock_thread_cpu_ns(); /* a busy node is read as often as a quiet one */
     const int load = read_load();
     const bool is_idle = load >= 0 && load < IDLE_HUNDREDTHS && !has_io_waits();
     if (is_idle)
         s->last->count = 0;
     if (is_idle || walk_tasks(s, batch, now_ns) == 0)
         put_walk(s, batch, is_idle ? &none : &s->bpf->bss->counts, load, now_ns);
-    const uint64_t took_ns = clock_monotonic_ns() - now_ns, pause_ns = took_ns * WALK_SHARE;
+    const uint64_t took_ns = clock_thread_cpu_ns() - begin_ns, pause_ns = took_ns * WALK_SHARE;
     s->run_time_ns += took_ns;
     s->next_walk_ns = now_ns + (pause_ns > BLOCKED_INTERVAL_NS ? pause_ns : BLOCKED_INTERVAL_NS);
 }

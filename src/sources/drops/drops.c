@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_SHARE  1000            /* of the time goes to checks, at most */
+#define CHECK_SHARE  1000            /* of a CPU goes to checks, at most */
 #define PEER_IDLE_NS 600000000000ull /* then a peer is forgotten */
 
 const char *drops_peer_text(const struct drops_peer *peer, char out[DROPS_PEER_BYTES])
@@ -301,6 +301,7 @@ static void add_listener(void *context, const struct drops_listener *l, uint32_t
 static void check_all(struct check *c)
 {
     struct drops_source *s = c->s;
+    const uint64_t begin_ns = clock_thread_cpu_ns();
     drops_read(s, c->now_ns);
     check_packets(c);
     check_peers(c);
@@ -309,7 +310,7 @@ static void check_all(struct check *c)
     const struct drops_snapshot swapped = s->last;
     s->last = s->next;
     s->next = swapped;
-    const uint64_t pause_ns = (clock_monotonic_ns() - c->now_ns) * CHECK_SHARE;
+    const uint64_t pause_ns = (clock_thread_cpu_ns() - begin_ns) * CHECK_SHARE;
     s->checked_ns = c->now_ns;
     s->next_check_ns = c->now_ns + (pause_ns > DROPS_INTERVAL_NS ? pause_ns : DROPS_INTERVAL_NS);
 }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define WALK_NS    1000000000ull /* between two walks at least */
-#define WALK_SHARE 200           /* and so many times as long as the last one took */
+#define WALK_SHARE 200           /* and so many times the CPU time of the last one */
 
 struct io_slow_records {
     struct record_ring ring;
@@ -103,12 +103,12 @@ int io_slow_records_fd(const struct io_slow_records *s)
 static void walk(struct io_slow_records *s)
 {
     char nothing[64];
-    const uint64_t start_ns = clock_monotonic_ns();
+    const uint64_t begin_ns = clock_thread_cpu_ns();
     _cleanup_close_ int fd = bpf_iter_create(bpf_link__fd(s->walk));
     while (fd >= 0 && (read(fd, nothing, sizeof(nothing)) > 0 || errno == EINTR))
         errno = 0;
-    const uint64_t end_ns = clock_monotonic_ns(), pause_ns = (end_ns - start_ns) * WALK_SHARE;
-    s->next_walk_ns = end_ns + (pause_ns > WALK_NS ? pause_ns : WALK_NS);
+    const uint64_t pause_ns = (clock_thread_cpu_ns() - begin_ns) * WALK_SHARE;
+    s->next_walk_ns = clock_monotonic_ns() + (pause_ns > WALK_NS ? pause_ns : WALK_NS);
 }
 
 int io_slow_records_drain(struct io_slow_records *s, bool is_enabled, struct batch *batch)
