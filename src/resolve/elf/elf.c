@@ -442,6 +442,14 @@ static int compressed_section_data(const struct elf_file *f, const struct elf_se
     return 0;
 }
 
+uint64_t elf_section_data_bytes(const struct elf_file *f, const struct elf_section *s)
+{
+    Elf64_Chdr header;
+    if (!(s->flags & SHF_COMPRESSED))
+        return s->size_bytes;
+    return s->size_bytes < sizeof(header) || elf_read(f, s->offset, &header, sizeof(header)) < 0 ? 0 : header.ch_size;
+}
+
 int elf_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret,
                      size_t *ret_size)
 {

@@ -54,6 +54,9 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
 int elf_error(const struct elf_file *f);
 uint64_t elf_size(const struct elf_file *f);
 
+/* How many bytes elf_section_data returns for a section; 0: it cannot be read. */
+uint64_t elf_section_data_bytes(const struct elf_file *f, const struct elf_section *s);
+
 /* A whole section in memory, decompressed if SHF_COMPRESSED, at most `max_bytes` (-EFBIG). -ENOENT: it has no bytes
  * in this file (SHT_NOBITS). The caller frees `*ret`, which has one byte more than `*ret_size`. */
 int elf_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret,

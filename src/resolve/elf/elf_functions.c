@@ -4,14 +4,18 @@
 
 #include "base/cleanup.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WINDOW_BYTES 49152 /* whole symbols */
 #define NAME_BYTES   64    /* a wanted name has fewer */
-#define PLACES_MAX   4096  /* ends of longer names that are equal to a wanted one, too */
+#define WANTED_MAX   16
+#define PLACES_MAX   4096 /* ends of longer names that are equal to a wanted one, too */
 
 _Static_assert(WINDOW_BYTES % sizeof(Elf64_Sym) == 0, "windows end between symbols");
 
@@ -21,13 +25,31 @@ struct place {
     uint8_t name; /* number of a wanted name */
 };
 
+struct wanted {
+    const char *name;
+    size_t length;
+    uint64_t last, mask; /* the last eight characters, or fewer */
+};
+
 struct search {
-    const char *const *names;
+    struct wanted wanted[WANTED_MAX];
     size_t count;
+    bool is_last[256]; /* characters that a wanted name ends with */
     struct place places[PLACES_MAX];
     size_t place_count;
     char window[NAME_BYTES + WINDOW_BYTES]; /* in front, the last bytes of the one before */
 };
+
+static void add_wanted(struct search *s, const char *name)
+{
+    struct wanted w = {.name = name, .length = strlen(name)};
+    const size_t bytes = w.length < sizeof(w.last) ? w.length : sizeof(w.last);
+    assert(w.length > 0 && w.length < NAME_BYTES && s->count < WANTED_MAX);
+    memcpy((char *)&w.last + sizeof(w.last) - bytes, name + w.length - bytes, bytes);
+    memset((char *)&w.mask + sizeof(w.mask) - bytes, 0xff, bytes);
+    s->is_last[(unsigned char)name[w.length - 1]] = true;
+    s->wanted[s->count++] = w;
+}
 
 static void note_place(struct search *s, uint64_t at, size_t name)
 {
@@ -38,10 +60,12 @@ static void note_place(struct search *s, uint64_t at, size_t name)
 /* `end`: the NUL of a name, at `offset` of the table. NAME_BYTES in front of it can be read. */
 static void note_wanted_ends(struct search *s, const char *end, uint64_t offset)
 {
+    uint64_t last;
+    memcpy(&last, end - sizeof(last), sizeof(last));
     for (size_t n = 0; n < s->count; n++) {
-        const size_t length = strlen(s->names[n]);
-        if (length <= offset && memcmp(end - length, s->names[n], length) == 0)
-            note_place(s, offset - length, n);
+        const struct wanted *w = &s->wanted[n];
+        if ((last & w->mask) == w->last && w->length <= offset && memcmp(end - w->length, w->name, w->length) == 0)
+            note_place(s, offset - w->length, n);
     }
 }
 
@@ -54,8 +78,9 @@ static int find_places(const struct elf_file *f, const struct elf_section *strin
         const size_t size = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
         if (elf_read(f, strings->offset + done, begin, size) < 0)
             return -ENOEXEC;
-        for (const char *end = begin; (end = memchr(end, '\0', size - (size_t)(end - begin))) != NULL; end++)
-            note_wanted_ends(s, end, done + (uint64_t)(end - begin));
+        for (size_t i = 0; i < size; i++) /* a made table may have names of one byte: no call for each */
+            if (begin[i] == '\0' && s->is_last[(unsigned char)begin[(ptrdiff_t)i - 1]])
+                note_wanted_ends(s, begin + i, done + i);
         memcpy(s->window, begin + WINDOW_BYTES - NAME_BYTES, NAME_BYTES);
     }
     return 0;
@@ -113,8 +138,8 @@ int elf_functions_find(const struct elf_file *f, const char *table, uint64_t max
     _cleanup_free_ struct search *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    s->names = names;
-    s->count = count;
+    for (size_t n = 0; n < count; n++)
+        add_wanted(s, names[n]);
     r = find_places(f, &sections[symbols->link], s);
     if (r < 0 || s->place_count == 0)
         return r;

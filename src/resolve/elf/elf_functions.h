@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Sets addresses[i] to the address of the function names[i], if the section `table` (".dynsym", ".symtab") defines it,
- * and leaves it otherwise. `count`: at most 255. -ENOENT: no such section; -EFBIG: it or its names exceed `max_bytes`;
- * -ENOEXEC: it cannot be read, or is compressed; -ENOMEM. */
+ * and leaves it otherwise. `count`: at most 16, each of fewer than 64 characters. -ENOENT: no such section; -EFBIG: it
+ * or its names exceed `max_bytes`; -ENOEXEC: it cannot be read, or is compressed; -ENOMEM. */
 int elf_functions_find(const struct elf_file *f, const char *table, uint64_t max_bytes, const char *const *names,
                        size_t count, uint64_t *addresses);

@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define SYMBOLS_MAX_BYTES (256u << 20) /* of symbols, and of their names */
-#define CODE_BYTES        256          /* of a function that are decoded, */
-#define GO_CODE_BYTES     4096         /* and of one of Go */
+#define SYMBOLS_MAX_BYTES (64u << 20) /* of symbols, and of their names */
+#define CODE_BYTES        256         /* of a function that are decoded, */
+#define GO_CODE_BYTES     4096        /* and of one of Go */
 #define PLT               ".plt"
 
 enum function { READ, READ_EX, WRITE, WRITE_EX, WRITE_EX2, FREE, BIO_WRITE, GO_READ, GO_WRITE, GO_MEMMOVE, FUNCTIONS };

@@ -190,9 +190,10 @@ uint64_t cfi_input_bytes(const struct elf_file *f)
     const struct elf_section *sections[] = {elf_section(f, ".eh_frame"), elf_section(f, ".debug_frame"),
                                             go_table_section(f, &is_searched)};
     uint64_t bytes = 0;
-    for (size_t i = 0; i < array_size(sections); i++)
-        if (sections[i] && sections[i]->size_bytes < UINT64_MAX - bytes)
-            bytes += sections[i]->size_bytes;
+    for (size_t i = 0; i < array_size(sections); i++) {
+        const uint64_t more = sections[i] ? elf_section_data_bytes(f, sections[i]) : 0;
+        bytes = more < UINT64_MAX - bytes ? bytes + more : UINT64_MAX;
+    }
     const struct elf_section *all;
     return elf_sections(f, &all) == 0 ? cfi_index_bytes_by_header(f) : bytes;
 }

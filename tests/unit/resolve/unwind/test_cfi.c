@@ -79,26 +79,32 @@ static void add_fde(struct maker *m, uint32_t start, uint32_t size, const uint8_
     put_bytes(m, code, code_size);
 }
 
-static struct elf_file *finish(struct maker *m)
+static struct elf_file *finish_with_flags(struct maker *m, uint64_t section_flags)
 {
-    frame_file_fill(m->file, &(struct frame_file){
-                                 .debug_frame = m->debug_frame,
-                                 .machine = m->machine ? m->machine : EM_X86_64,
-                                 .entry = m->entry,
-                                 .code_offset = CODE_OFFSET,
-                                 .code_vaddr = CODE_VADDR,
-                                 .code_bytes = CODE_BYTES,
-                                 .frames_offset = FRAME_OFFSET,
-                                 .frames_vaddr = FRAME_VADDR,
-                                 .frames_bytes = FILE_BYTES - FRAME_OFFSET,
-                                 .section_bytes = m->size,
-                             });
+    struct frame_file_head *head = frame_file_fill(m->file, &(struct frame_file){
+                                                                .debug_frame = m->debug_frame,
+                                                                .machine = m->machine ? m->machine : EM_X86_64,
+                                                                .entry = m->entry,
+                                                                .code_offset = CODE_OFFSET,
+                                                                .code_vaddr = CODE_VADDR,
+                                                                .code_bytes = CODE_BYTES,
+                                                                .frames_offset = FRAME_OFFSET,
+                                                                .frames_vaddr = FRAME_VADDR,
+                                                                .frames_bytes = FILE_BYTES - FRAME_OFFSET,
+                                                                .section_bytes = m->size,
+                                                            });
+    head->sections[1].sh_flags = section_flags;
     void *copy = malloc(sizeof(m->file));
     assert_non_null(copy);
     memcpy(copy, m->file, sizeof(m->file));
     struct elf_file *f = NULL;
     assert_int_equal(elf_open_memory(copy, sizeof(m->file), &f), 0);
     return f;
+}
+
+static struct elf_file *finish(struct maker *m)
+{
+    return finish_with_flags(m, 0);
 }
 
 static struct unwind_table *build(struct maker *m)
@@ -481,6 +487,17 @@ static void test_excess_rules_are_counted(void **state)
     assert_null(none);
 }
 
+/* The bytes that are decompressed count: a file of 64 KiB could otherwise take 256 MiB. */
+static void test_compressed_sections_count_as_decompressed(void **state)
+{
+    (void)state;
+    struct maker m = {.debug_frame = true, .size = 2 * sizeof(Elf64_Chdr)};
+    const Elf64_Chdr header = {.ch_type = ELFCOMPRESS_ZLIB, .ch_size = (uint64_t)200 << 20};
+    memcpy(m.file + FRAME_OFFSET, &header, sizeof(header));
+    _cleanup_(elf_file_freep) struct elf_file *f = finish_with_flags(&m, SHF_COMPRESSED);
+    assert_int_equal(cfi_input_bytes(f), (uint64_t)200 << 20);
+}
+
 /* This program, as a packer leaves it. */
 static struct elf_file *open_self_without_sections(void)
 {
@@ -532,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_arm64),
         cmocka_unit_test(test_files_without_cfi),
         cmocka_unit_test(test_file_without_section_headers),
+        cmocka_unit_test(test_compressed_sections_count_as_decompressed),
         cmocka_unit_test(test_search_in_large_tables),
         cmocka_unit_test(test_excess_rules_are_counted),
     };
