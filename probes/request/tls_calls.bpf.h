@@ -53,6 +53,8 @@ static __always_inline bool is_usual_head(__u64 head)
            low_bytes(head ^ BYTES8('P', 'O', 'S', 'T', ' ', '/', 0, 0), 6) == 0 ||
            low_bytes(head ^ BYTES8('P', 'U', 'T', ' ', '/', 0, 0, 0), 5) == 0 ||
            low_bytes(head ^ BYTES8('H', 'E', 'A', 'D', ' ', '/', 0, 0), 6) == 0 ||
+           low_bytes(head ^ BYTES8('P', 'A', 'T', 'C', 'H', ' ', '/', 0), 7) == 0 ||
+           low_bytes(head ^ BYTES8('O', 'P', 'T', 'I', 'O', 'N', 'S', ' '), 8) == 0 ||
            low_bytes(head ^ BYTES8('D', 'E', 'L', 'E', 'T', 'E', ' ', '/'), 8) == 0;
 }
 

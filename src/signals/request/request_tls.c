@@ -84,6 +84,16 @@ static bool has_attached(const struct buffered_process *p, const struct tls_file
     return false;
 }
 
+static void detach_bio(struct request_tls *t, struct buffered_process *p, const struct tls_file *file)
+{
+    for (size_t i = 0; i < FILES_A_PROCESS; i++) {
+        if (!p->files[i].file || (file && p->files[i].file != file))
+            continue;
+        tls_attachments_remove(t->attachments, p->files[i].attachment);
+        p->files[i].file = NULL;
+    }
+}
+
 static void attach_bio(struct request_tls *t, struct buffered_process *p, const struct tls_file *file)
 {
     for (size_t i = 0; i < FILES_A_PROCESS; i++) {
@@ -95,23 +105,17 @@ static void attach_bio(struct request_tls *t, struct buffered_process *p, const 
     }
 }
 
+/* Before the process was scanned, it may map every file: those that it does not map leave their places. */
 static void attach_mapped_bios(struct request_tls *t, struct buffered_process *p)
 {
     const struct tls_file *file;
+    for (size_t i = 0; i < FILES_A_PROCESS; i++)
+        if (p->files[i].file && !usdt_providers_may_map(t->files_in_use, p->pid, p->files[i].file))
+            detach_bio(t, p, p->files[i].file);
     DL_FOREACH(t->files, file)
     {
         if (file->bio.file_offset && !has_attached(p, file) && usdt_providers_may_map(t->files_in_use, p->pid, file))
             attach_bio(t, p, file);
-    }
-}
-
-static void detach_bio(struct request_tls *t, struct buffered_process *p, const struct tls_file *file)
-{
-    for (size_t i = 0; i < FILES_A_PROCESS; i++) {
-        if (!p->files[i].file || (file && p->files[i].file != file))
-            continue;
-        tls_attachments_remove(t->attachments, p->files[i].attachment);
-        p->files[i].file = NULL;
     }
 }
 
