@@ -83,6 +83,7 @@ static void keep_lost(const struct gpu_list *before, struct gpu_list *now)
 static void take_poll(void *self, const struct record_header *header)
 {
     struct gpu_signal *s = self;
+    gpu_list_take_over_identities(&s->state.now, &s->next);
     gpu_events_poll(&s->events, s->state.is_polled ? &s->state.now : NULL, &s->next, header->time_ns);
     keep_lost(&s->state.now, &s->next);
     s->state.now = s->next;

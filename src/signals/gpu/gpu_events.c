@@ -63,10 +63,12 @@ static void emit(const struct gpu_events *e, enum kind kind, uint64_t time_ns, u
     e->services->emit_event(e->services->pipeline, &event);
 }
 
-/* "GPU 0 (NVIDIA H100, 0000:3b:00.0)" and its attributes. */
+/* "GPU 0 (NVIDIA H100, 0000:3b:00.0)" and its attributes. A device that was lost early has its index only. */
 static void begin_with_device(struct composing *c, const struct gpu_device *d)
 {
-    append_text(c, "GPU %u (%s, %s)", d->index, d->name, d->pci);
+    append_text(c, "GPU %u", d->index);
+    if (d->name[0] || d->pci[0])
+        append_text(c, " (%s, %s)", d->name, d->pci);
     add_attribute(c, "hw.id", d->uuid);
     add_attribute(c, "hw.name", d->name);
     add_attribute(c, "pci.address", d->pci);
@@ -161,7 +163,7 @@ static void find_lost(const struct gpu_events *e, const struct gpu_list *before,
                       uint64_t time_ns)
 {
     for (size_t i = 0; i < now->device_count; i++) {
-        const struct gpu_device *d = &now->devices[i], *was = before ? gpu_list_find(before, d->uuid) : NULL;
+        const struct gpu_device *d = &now->devices[i], *was = before ? gpu_list_match(before, d) : NULL;
         if (d->status && (!was || !was->status))
             emit_lost(e, d,
                       d->status == NVML_GPU_IS_LOST      ? "it has fallen off the bus or does not answer"
@@ -251,7 +253,7 @@ void gpu_events_poll(struct gpu_events *e, const struct gpu_list *before, const 
 {
     find_lost(e, before, now, time_ns);
     for (size_t i = 0; i < now->device_count; i++) {
-        const struct gpu_device *d = &now->devices[i], *was = before ? gpu_list_find(before, d->uuid) : NULL;
+        const struct gpu_device *d = &now->devices[i], *was = before ? gpu_list_match(before, d) : NULL;
         find_memory_errors(e, was, d, time_ns);
         find_recovery(e, was, d, time_ns);
         find_throttling(e, d, time_ns);

@@ -31,6 +31,33 @@ const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *
     return NULL;
 }
 
+const struct gpu_device *gpu_list_match(const struct gpu_list *list, const struct gpu_device *device)
+{
+    const struct gpu_device *found = gpu_list_find(list, device->uuid);
+    for (size_t i = 0; !found && i < list->device_count; i++) {
+        const struct gpu_device *d = &list->devices[i];
+        const bool is_identified = d->uuid[0] && device->uuid[0];
+        if (!is_identified && d->index == device->index && d->instance == device->instance)
+            found = d;
+    }
+    return found;
+}
+
+void gpu_list_take_over_identities(const struct gpu_list *before, struct gpu_list *now)
+{
+    for (size_t i = 0; i < now->device_count; i++) {
+        struct gpu_device *d = &now->devices[i];
+        if (d->uuid[0] || d->instance != GPU_NO_INSTANCE)
+            continue;
+        const struct gpu_device *was = gpu_list_match(before, d);
+        if (!was || gpu_list_find(now, was->uuid))
+            continue;
+        memcpy(d->uuid, was->uuid, sizeof(d->uuid));
+        memcpy(d->name, was->name, sizeof(d->name));
+        memcpy(d->pci, was->pci, sizeof(d->pci));
+    }
+}
+
 const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pci)
 {
     const size_t size = strlen(pci);

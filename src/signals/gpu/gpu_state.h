@@ -44,6 +44,14 @@ void gpu_list_add_process(struct gpu_list *list, const struct gpu_process *proce
 /* The device with this UUID; NULL: none, or the UUID is "". */
 const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *uuid);
 
+/* Returns the device of `list` that `device` is. The UUID decides; where one of the two has none, because the device
+ * was lost before its identity could be read, index and instance do. NULL: `list` does not have it. */
+const struct gpu_device *gpu_list_match(const struct gpu_list *list, const struct gpu_device *device);
+
+/* Gives whole devices of `now` without a UUID the UUID, name and bus address that the device of their index has in
+ * `before`. A UUID that another device of `now` has stays with that device. */
+void gpu_list_take_over_identities(const struct gpu_list *before, struct gpu_list *now);
+
 /* The device at a bus address that an Xid names, "0000:3b:00"; NULL: none. */
 const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pci);
 

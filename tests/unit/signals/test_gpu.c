@@ -111,6 +111,22 @@ static double metric(const char *name, const char *label, const char *value)
     return -1;
 }
 
+static size_t point_count(const char *name, const char *label, const char *value)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    size_t count = 0;
+    assert_int_equal(metric_set_new(&set), 0);
+    gpu->metrics(self, set);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        const struct metric_family f = metric_set_family(set, i);
+        for (size_t n = 0; strcmp(f.name, name) == 0 && n < f.point_count; n++)
+            for (size_t k = 0; k < f.points[n].label_count; k++)
+                count +=
+                    strcmp(f.points[n].labels[k].name, label) == 0 && strcmp(f.points[n].labels[k].value, value) == 0;
+    }
+    return count;
+}
+
 static size_t family_count(void)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
@@ -265,6 +281,57 @@ static void test_a_device_that_is_lost_or_vanishes_is_one_event(void **state)
                   "hw.id=GPU-1; hw.name=NVIDIA H100; pci.address=0000:31:00.0\n");
 }
 
+/* A process sonde-gpu that starts after the loss cannot read the device's identity. */
+static void test_a_lost_device_without_identity_takes_over_the_earlier_one(void **state)
+{
+    struct gpu_device lost = device(0);
+    (void)state;
+    lost.status = NVML_GPU_IS_LOST;
+    lost.uuid[0] = lost.name[0] = lost.pci[0] = '\0';
+    poll_of(device(0));
+    for (int i = 0; i < 3; i++)
+        poll_of(lost);
+    expect_events("gpu.lost: GPU 0 (NVIDIA H100, 0000:30:00.0) is lost: it has fallen off the bus or does not answer; "
+                  "hw.id=GPU-0; hw.name=NVIDIA H100; pci.address=0000:30:00.0\n");
+    expect_metric("hw_status", "hw_state", "failed", 1);
+    assert_int_equal(point_count("hw_status", "hw_state", "failed"), 1);
+    poll_of(device(0));
+    expect_events("");
+    assert_int_equal(point_count("hw_status", "hw_state", "failed"), 1);
+    expect_metric("hw_status", "hw_state", "failed", 0);
+}
+
+static void test_a_device_that_was_never_identified_is_lost_once(void **state)
+{
+    struct gpu_device lost = device(0), other = device(1);
+    (void)state;
+    lost.status = NVML_GPU_IS_LOST;
+    lost.uuid[0] = lost.name[0] = lost.pci[0] = '\0';
+    for (int i = 0; i < 3; i++) {
+        take(&lost);
+        poll_of(other);
+    }
+    expect_events("gpu.lost: GPU 0 is lost: it has fallen off the bus or does not answer\n");
+    take(&other);
+    poll_of(device(0));
+    expect_events("");
+}
+
+/* After the loss of GPU-0 the driver can list GPU-1 at another index. */
+static void test_an_identity_stays_with_the_device_that_has_it(void **state)
+{
+    struct gpu_device lost = device(0), moved = device(0);
+    (void)state;
+    poll_of(device(0));
+    lost.status = NVML_GPU_IS_LOST;
+    lost.uuid[0] = '\0';
+    moved.index = 1;
+    take(&lost);
+    poll_of(moved);
+    expect_metric("hw_status", "hw_id", "GPU-0", 1);
+    assert_int_equal(point_count("hw_status", "hw_id", "GPU-0"), point_count("hw_status", "gpu", "1"));
+}
+
 /* It has series of its own, and its end is no loss. */
 static void test_an_instance_of_mig_has_its_label(void **state)
 {
@@ -372,6 +439,9 @@ int main(void)
         TEST(test_each_xid_is_an_event_and_counts_once),
         TEST(test_an_xid_of_an_unknown_device_names_its_address),
         TEST(test_a_device_that_is_lost_or_vanishes_is_one_event),
+        TEST(test_a_lost_device_without_identity_takes_over_the_earlier_one),
+        TEST(test_a_device_that_was_never_identified_is_lost_once),
+        TEST(test_an_identity_stays_with_the_device_that_has_it),
         TEST(test_an_instance_of_mig_has_its_label),
         TEST(test_growing_errors_and_lasting_states_are_events),
         TEST(test_throttling_now_and_then_is_one_event),
