@@ -45,9 +45,20 @@ static bool check_device(const struct record_header *header)
     return header->size_bytes == sizeof(*r) && TERMINATED(r->uuid) && TERMINATED(r->name) && TERMINATED(r->pci);
 }
 
+static void clear_next_poll(struct gpu_signal *s)
+{
+    s->next.device_count = s->next.process_count = 0;
+}
+
+/* A poll begins with device 0. The poll before may have ended early: its process hung or crashed, and only the first
+ * failure of several is a record. */
 static void take_device(void *self, const struct record_header *header)
 {
-    gpu_list_add_device(&((struct gpu_signal *)self)->next, (const struct gpu_device *)header);
+    struct gpu_signal *s = self;
+    const struct gpu_device *r = (const struct gpu_device *)header;
+    if (r->index == 0 && r->instance == GPU_NO_INSTANCE)
+        clear_next_poll(s);
+    gpu_list_add_device(&s->next, r);
 }
 
 static bool check_process(const struct record_header *header)
@@ -83,13 +94,15 @@ static void keep_lost(const struct gpu_list *before, struct gpu_list *now)
 static void take_poll(void *self, const struct record_header *header)
 {
     struct gpu_signal *s = self;
+    if (((const struct gpu_poll *)header)->devices == 0)
+        clear_next_poll(s);
     gpu_list_take_over_identities(&s->state.now, &s->next);
     gpu_events_poll(&s->events, s->state.is_polled ? &s->state.now : NULL, &s->next, header->time_ns);
     keep_lost(&s->state.now, &s->next);
     s->state.now = s->next;
     s->state.poll = *(const struct gpu_poll *)header;
     s->state.is_polled = true;
-    s->next.device_count = s->next.process_count = 0;
+    clear_next_poll(s);
 }
 
 /* ---- the driver and its errors ---- */
@@ -109,7 +122,7 @@ static void take_driver(void *self, const struct record_header *header)
     const bool is_absent = r->state == GPU_DRIVER_FAILS &&
                            (r->error == NVML_DRIVER_NOT_LOADED || r->error == NVML_GPU_NOT_FOUND) &&
                            !s->state.is_polled;
-    s->next.device_count = s->next.process_count = 0; /* of a poll that did not end */
+    clear_next_poll(s);
     if (is_absent || r->state == s->state.driver)
         return;
     s->state.driver = r->state;

@@ -303,7 +303,7 @@ static void test_a_lost_device_without_identity_takes_over_the_earlier_one(void 
 
 static void test_a_device_that_was_never_identified_is_lost_once(void **state)
 {
-    struct gpu_device lost = device(0), other = device(1);
+    struct gpu_device lost = device(0), other = device(1), back = device(0);
     (void)state;
     lost.status = NVML_GPU_IS_LOST;
     lost.uuid[0] = lost.name[0] = lost.pci[0] = '\0';
@@ -312,8 +312,8 @@ static void test_a_device_that_was_never_identified_is_lost_once(void **state)
         poll_of(other);
     }
     expect_events("gpu.lost: GPU 0 is lost: it has fallen off the bus or does not answer\n");
-    take(&other);
-    poll_of(device(0));
+    take(&back);
+    poll_of(other);
     expect_events("");
 }
 
@@ -414,6 +414,34 @@ static void test_a_driver_that_hangs_is_an_event_and_hides_old_values(void **sta
                   "error=18\n");
 }
 
+/* The process hangs at GPU 2 each time it is started, and only the first hang is a record. */
+static void test_unfinished_polls_do_not_add_up(void **state)
+{
+    struct gpu_device devices[] = {device(0), device(1), device(2)};
+    struct gpu_poll none = {.h = {.size_bytes = sizeof(none), .kind = RECORD_GPU_POLL}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        take(&devices[0]);
+        take(&devices[1]);
+    }
+    for (int i = 0; i < 3; i++)
+        take(&devices[i]);
+    end_poll();
+    assert_int_equal(point_count("hw_status", "gpu", "0"), 2); /* its states "ok" and "failed" */
+    assert_int_equal(point_count("hw_status", "gpu", "1"), 2);
+    take(&devices[0]);
+    take(&devices[1]);
+    poll_of(device(0));
+    expect_events("gpu.lost: GPU 1 (NVIDIA H100, 0000:31:00.0) is lost: the driver does not list it any more; "
+                  "hw.id=GPU-1; hw.name=NVIDIA H100; pci.address=0000:31:00.0\n"
+                  "gpu.lost: GPU 2 (NVIDIA H100, 0000:32:00.0) is lost: the driver does not list it any more; "
+                  "hw.id=GPU-2; hw.name=NVIDIA H100; pci.address=0000:32:00.0\n");
+    take(&devices[0]);
+    take(&none);
+    expect_events("gpu.lost: GPU 0 (NVIDIA H100, 0000:30:00.0) is lost: the driver does not list it any more; "
+                  "hw.id=GPU-0; hw.name=NVIDIA H100; pci.address=0000:30:00.0\n");
+}
+
 static void test_malformed_records_are_rejected(void **state)
 {
     struct gpu_device d = device(0), small = device(0);
@@ -446,6 +474,7 @@ int main(void)
         TEST(test_growing_errors_and_lasting_states_are_events),
         TEST(test_throttling_now_and_then_is_one_event),
         TEST(test_a_driver_that_hangs_is_an_event_and_hides_old_values),
+        TEST(test_unfinished_polls_do_not_add_up),
         TEST(test_malformed_records_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
