@@ -123,9 +123,10 @@ static void take_driver(void *self, const struct record_header *header)
                            (r->error == NVML_DRIVER_NOT_LOADED || r->error == NVML_GPU_NOT_FOUND) &&
                            !s->state.is_polled;
     clear_next_poll(s);
-    if (is_absent || r->state == s->state.driver)
+    if (is_absent || (r->state == s->state.driver && r->error == s->state.driver_error))
         return;
     s->state.driver = r->state;
+    s->state.driver_error = r->error;
     gpu_events_driver(&s->events, r);
 }
 

@@ -28,6 +28,7 @@ struct gpu_xid_count {
 struct gpu_state {
     bool is_polled; /* `now` is of a poll */
     enum gpu_driver_state driver;
+    int driver_error; /* of the library, with GPU_DRIVER_FAILS */
     struct gpu_poll poll;
     struct gpu_list now;
     size_t xid_count;

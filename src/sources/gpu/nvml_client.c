@@ -29,7 +29,9 @@ struct nvml_client {
     uint64_t start_ns; /* when to start the next process */
     uint64_t poll_ns;  /* when to ask for the next poll */
     bool is_owed;      /* the end of a poll has not arrived yet */
+    bool has_failed;   /* the process has reported an error of the library, and ends */
     enum gpu_driver_state state;
+    int error;       /* of the library, with GPU_DRIVER_FAILS */
     uint64_t cpu_ns; /* of earlier processes */
 };
 
@@ -70,7 +72,7 @@ static int start_process(struct nvml_client *c)
         nvml_child_run(socket, c->progress, c->path);
     c->pid = pid;
     c->socket = socket;
-    c->is_owed = false;
+    c->is_owed = c->has_failed = false;
     c->poll_ns = 0;
     return 0;
 }
@@ -138,12 +140,13 @@ struct taking {
     uint64_t now_ns;
 };
 
-/* Passes each change of state once. */
+/* Passes each change of the state or of its error once. */
 static void take_state(struct nvml_client *c, struct gpu_driver *record, const struct taking *t)
 {
-    if (c->state == record->state)
+    if (c->state == record->state && c->error == record->error)
         return;
     c->state = record->state;
+    c->error = record->error;
     record->h = (struct record_header){.size_bytes = sizeof(*record), .kind = RECORD_GPU_DRIVER, .time_ns = t->now_ns};
     t->take(t->context, &record->h);
 }
@@ -178,6 +181,7 @@ static void take_message(struct nvml_client *c, union message *m, const struct t
 {
     m->h.time_ns = t->now_ns;
     if (m->h.kind == RECORD_GPU_DRIVER) {
+        c->has_failed = true;
         take_state(c, &m->driver, t);
         return;
     }
@@ -189,12 +193,14 @@ static void take_message(struct nvml_client *c, union message *m, const struct t
     c->is_owed = false;
 }
 
-/* The process has ended, or its memory is damaged. After a failure that it has reported, it ends by itself. */
+/* The process has ended, or its memory is damaged. After a failure that it has reported, it ends by itself: that is no
+ * further failure. */
 static void take_end(struct nvml_client *c, const struct taking *t)
 {
     struct gpu_driver record = {
         .state = GPU_DRIVER_FAILS, .device = GPU_NO_INSTANCE, .message = "the process that polls it ended"};
-    take_state(c, &record, t);
+    if (!c->has_failed)
+        take_state(c, &record, t);
     end_process(c, t->now_ns);
 }
 

@@ -442,6 +442,26 @@ static void test_unfinished_polls_do_not_add_up(void **state)
                   "hw.id=GPU-0; hw.name=NVIDIA H100; pci.address=0000:30:00.0\n");
 }
 
+static void test_a_failure_of_another_kind_is_an_event(void **state)
+{
+    struct gpu_driver driver = {.h = {.size_bytes = sizeof(driver), .kind = RECORD_GPU_DRIVER},
+                                .state = GPU_DRIVER_FAILS,
+                                .device = GPU_NO_INSTANCE,
+                                .error = NVML_DRIVER_NOT_LOADED,
+                                .message = "Driver Not Loaded"};
+    (void)state;
+    poll_of(device(0));
+    take(&driver);
+    take(&driver);
+    expect_events("gpu.driver_failed: NVIDIA's driver refuses all calls: Driver Not Loaded (error 9); error=9\n");
+    driver.error = 18;
+    snprintf(driver.message, sizeof(driver.message), "Driver/library version mismatch");
+    take(&driver);
+    take(&driver);
+    expect_events("gpu.driver_failed: NVIDIA's driver refuses all calls: Driver/library version mismatch (error 18); "
+                  "error=18\n");
+}
+
 static void test_malformed_records_are_rejected(void **state)
 {
     struct gpu_device d = device(0), small = device(0);
@@ -475,6 +495,7 @@ int main(void)
         TEST(test_throttling_now_and_then_is_one_event),
         TEST(test_a_driver_that_hangs_is_an_event_and_hides_old_values),
         TEST(test_unfinished_polls_do_not_add_up),
+        TEST(test_a_failure_of_another_kind_is_an_event),
         TEST(test_malformed_records_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,26 @@ static void test_a_failure_is_reported_once(void **state)
     nvml_client_free(client);
 }
 
+/* "Driver not loaded" is usual on a node without a GPU, and another failure can follow it. */
+static void test_a_failure_of_another_kind_is_reported(void **state)
+{
+    (void)state;
+    struct nvml_client *client = begin("nvmlInit_v2 - error 9\n");
+    turn_until(client, &drivers, 1);
+    assert_int_equal(last_driver.error, 9);
+    for (int i = 0; i < 100; i++) {
+        turn_ahead(client, 0);
+        poll(NULL, 0, 1);
+    }
+    assert_int_equal(drivers, 1); /* the end of the process after its report is no failure of its own */
+    script_write("nvmlInit_v2 - error 18\n");
+    turn_ahead(client, 100 * SECOND_NS); /* starts the next process */
+    turn_until(client, &drivers, 2);
+    assert_int_equal(last_driver.state, GPU_DRIVER_FAILS);
+    assert_int_equal(last_driver.error, 18);
+    nvml_client_free(client);
+}
+
 static void test_without_the_library_nothing_is_started(void **state)
 {
     char kept[4096];
@@ -159,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_a_call_that_hangs_ends_the_process_and_is_named),
         cmocka_unit_test(test_initialization_may_take_longer),
         cmocka_unit_test(test_a_failure_is_reported_once),
+        cmocka_unit_test(test_a_failure_of_another_kind_is_reported),
         cmocka_unit_test(test_without_the_library_nothing_is_started),
     };
     return cmocka_run_group_tests(tests, script_begin, script_end);
