@@ -26,6 +26,7 @@ enum stream_state {
 struct stream {
     struct grpc_call call;              /* first: grpc_call_finish finds the stream by it */
     struct grpc_connection *connection; /* NULL: the client does not wait any more */
+    union address client;               /* a copy: the call can outlive its connection */
     int32_t id;
     enum stream_state state;
     uint64_t since_ns; /* of the state; OPENING and RECEIVING are one */
@@ -244,7 +245,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     s->connection = c;
-    s->call.client = &c->o.client.any;
+    s->client = c->o.client;
+    s->call.client = &s->client.any;
     s->id = frame->hd.stream_id;
     s->since_ns = c->now_ns;
     s->held = c->o.held;

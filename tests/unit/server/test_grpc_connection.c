@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #define METHOD    "/a.Service/Export"
+#define CLIENT    0x0100007f /* an IPv4 address */
 #define TOKEN     "Bearer secret"
 #define MESSAGE   1000 /* bytes that a message may have */
 #define TAKEN_MAX 3
@@ -162,8 +163,12 @@ static int start(void **state)
     static struct fixture f;
     nghttp2_session_callbacks *callbacks;
     f = (struct fixture){.held.max = 10 * MESSAGE, .taken_max = TAKEN_MAX, .now_ns = 1};
-    const struct grpc_connection_options options = {
-        .message_max_bytes = MESSAGE, .held = &f.held, .allows = allows, .take = take, .context = &f};
+    const struct grpc_connection_options options = {.client.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = CLIENT},
+                                                    .message_max_bytes = MESSAGE,
+                                                    .held = &f.held,
+                                                    .allows = allows,
+                                                    .take = take,
+                                                    .context = &f};
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
@@ -370,7 +375,9 @@ static void test_calls_outlive_their_client(void **state)
     nghttp2_submit_rst_stream(f->client, NGHTTP2_FLAG_NONE, first, NGHTTP2_CANCEL);
     exchange(f);
     grpc_call_finish(f->taken[0], f->now_ns);
+    const struct sockaddr *client = f->taken[1]->client;
     grpc_connection_free(take_ptr(f->connection));
+    assert_int_equal(((const struct sockaddr_in *)(const void *)client)->sin_addr.s_addr, CLIENT);
     grpc_call_finish(f->taken[1], f->now_ns);
     assert_int_equal(f->held.bytes, 0);
     for (size_t i = 0; i < 2; i++)
