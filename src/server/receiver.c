@@ -105,7 +105,7 @@ static int store_request(struct receiver *receiver, const struct receiver_reques
     batch.data = data.data;
     batch.size = data.size;
     r = append_batch(receiver, &batch);
-    if (r >= 0)
+    if (r == 0) /* the rows of a repeated batch are not stored: `stored` may have others than the first time */
         known_rows_add(receiver->known, (const uint64_t *)(const void *)stored.data, stored.size / sizeof(uint64_t));
     return r;
 }

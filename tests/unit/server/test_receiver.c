@@ -203,6 +203,21 @@ static void test_stacks_are_known_when_they_are_on_disk(void **state)
     assert_true(known_rows_has(known, key));
 }
 
+/* The rows of a repeated batch are not stored, so a set that has forgotten them does not learn them from it. */
+static void test_repeated_batch_adds_no_known_rows(void **state)
+{
+    (void)state;
+    const uint64_t now_ns = clock_unix_ns();
+    const uint64_t key = known_rows_key(TABLE_PROFILE_STACKS, (uint16_t)(now_ns / 86400000000000ull), 0);
+    _cleanup_buf_ struct buf body = {0}, out = {0};
+    put_profile(&body, now_ns, 1);
+    assert_int_equal(ask("POST /v1development/profiles", PROTOBUF, &body, &out), 200);
+    known_rows_forget(known);
+    assert_int_equal(ask("POST /v1development/profiles", PROTOBUF, &body, &out), 200);
+    assert_int_equal(spool_statistics(spool).repeats, 1);
+    assert_false(known_rows_has(known, key));
+}
+
 static void test_full_spool_is_back_pressure(void **state)
 {
     (void)state;
@@ -361,6 +376,7 @@ int main(void)
         TEST(test_batches_are_stored_once),
         TEST(test_rejected_rows_are_reported),
         TEST(test_stacks_are_known_when_they_are_on_disk),
+        TEST(test_repeated_batch_adds_no_known_rows),
         TEST(test_full_spool_is_back_pressure),
         TEST(test_refused_requests),
         TEST(test_json_is_stored),
