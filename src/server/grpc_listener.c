@@ -75,7 +75,11 @@ static void peer_free(struct grpc_listener *l, struct peer *p)
     grpc_connection_free(p->connection);
     buf_clear(&p->output);
     tls_session_free(p->tls);
-    closep(&p->fd); /* which also ends its events */
+    /* A child that engine.c is forking has copies of the descriptor until it executes: closing alone would leave the
+     * events of a peer that is freed. */
+    if (p->events)
+        epoll_ctl(l->epoll, EPOLL_CTL_DEL, p->fd, NULL);
+    closep(&p->fd);
     free(p);
 }
 
