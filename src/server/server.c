@@ -119,10 +119,20 @@ static int make_token_file(struct server *s)
     if (r == 0 && dprintf(fd, "%s made at the first start\n", line) < 0)
         r = -errno;
     if (r < 0) {
+        log_errno(r, "cannot write %s", s->token_file);
         unlink(s->token_file);
-        return log_errno(r, "cannot write %s", s->token_file);
+        s->first_token[0] = '\0';
+        return r;
     }
     return 0;
+}
+
+/* A token that the server has not printed is of no use: the next start makes the file, and another token, again. */
+static void drop_first_token(struct server *s)
+{
+    if (s->first_token[0])
+        unlink(s->token_file);
+    explicit_bzero(s->first_token, sizeof(s->first_token));
 }
 
 static int open_access(struct server *s, const struct server_options *o)
@@ -205,8 +215,10 @@ static int listen_for_clients(struct server *s, const struct server_options *o)
     r = open_access(s, o);
     r = r < 0 ? r : certificate_read(&o->certificate, &certificate);
     r = r < 0 ? r : start_listeners(s, &certificate);
-    if (r < 0)
+    if (r < 0) {
+        drop_first_token(s);
         return r;
+    }
     s->endpoints[SERVER_OTLP_GRPC].port = grpc_listener_port(s->grpc);
     s->endpoints[SERVER_OTLP_HTTP].port = listener_port(s->otlp);
     s->endpoints[SERVER_SQL].port = listener_port(s->sql);

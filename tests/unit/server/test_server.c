@@ -1,0 +1,92 @@
+/* Starts of the server that fail. Its engine is this program, which ends at once. */
+#include "server/server.h"
+
+#include "base/address.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[64];
+
+static int start(void **state)
+{
+    (void)state;
+    log_set_level(LOG_LEVEL_ERROR);
+    snprintf(directory, sizeof(directory), "/tmp/sonde-test-server-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    static const char *const names[] = {"tokens", "lock"};
+    char path[100];
+    (void)state;
+    for (size_t i = 0; i < array_size(names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+        unlink(path);
+    }
+    snprintf(path, sizeof(path), "%s/spool", directory);
+    rmdir(path);
+    return rmdir(directory);
+}
+
+static bool has_tokens(void)
+{
+    char path[100];
+    snprintf(path, sizeof(path), "%s/tokens", directory);
+    return access(path, F_OK) == 0;
+}
+
+/* The token of the first start is printed only when the server runs: a file that stays after a start that fails would
+ * have a token that no client can know. */
+static void test_failed_first_start_leaves_no_token_file(void **state)
+{
+    (void)state;
+    union address any = {.v4 = {.sin_family = AF_INET}};
+    _cleanup_close_ int fd = -1;
+    assert_int_equal(address_listen(&any, sizeof(any.v4), &fd), 0);
+    char used[32];
+    snprintf(used, sizeof(used), "0.0.0.0:%u", ntohs(any.v4.sin_port));
+    struct server_options options = {.directory = directory,
+                                     .library = "/nonexistent",
+                                     .otlp_address = used,
+                                     .grpc_address = "127.0.0.1:0",
+                                     .sql_address = "127.0.0.1:0",
+                                     .keep_days = 1,
+                                     .spool_bytes = 1 << 20,
+                                     .memory_bytes = 1 << 30};
+    struct server *server = NULL;
+    assert_int_equal(server_start(&options, &server), -EADDRINUSE);
+    assert_false(has_tokens());
+    options.otlp_address = "0.0.0.0:0";
+    options.certificate = (struct certificate_files){.chain_setting = "--tls-certificate",
+                                                     .key_setting = "--tls-key",
+                                                     .chain = "/nonexistent",
+                                                     .key = "/nonexistent"};
+    assert_true(server_start(&options, &server) < 0);
+    assert_false(has_tokens());
+    options.certificate = (struct certificate_files){0};
+    assert_int_equal(server_start(&options, &server), 0);
+    assert_non_null(server_first_token(server));
+    assert_true(has_tokens());
+    server_free(server);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "server") == 0)
+        return 1; /* the engine */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_failed_first_start_leaves_no_token_file, start, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
