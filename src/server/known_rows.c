@@ -5,10 +5,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <xxhash.h>
 
 struct known_rows {
     pthread_mutex_t lock;
+    uint64_t seed;           /* random: senders choose hashes, and must not choose slots */
     size_t max, count, mask; /* of the slots, at most half of which have members */
     uint64_t *slots;         /* 0: empty */
 };
@@ -19,7 +21,12 @@ int known_rows_new(size_t max, struct known_rows **ret)
     while (size < 2 * max)
         size *= 2;
     _cleanup_free_ struct known_rows *k = calloc(1, sizeof(*k));
-    if (!k || !(k->slots = calloc(size, sizeof(*k->slots))))
+    if (!k)
+        return -ENOMEM;
+    if (getrandom(&k->seed, sizeof(k->seed), 0) != sizeof(k->seed))
+        return -errno;
+    k->slots = calloc(size, sizeof(*k->slots));
+    if (!k->slots)
         return -ENOMEM;
     k->max = max;
     k->mask = size - 1;
@@ -45,7 +52,7 @@ uint64_t known_rows_key(enum table table, uint16_t day, uint64_t hash)
 /* The slot that has the key, or where it belongs. */
 static uint64_t *find_slot(struct known_rows *k, uint64_t key)
 {
-    size_t i = key >> 1 & k->mask;
+    size_t i = XXH3_64bits_withSeed(&key, sizeof(key), k->seed) & k->mask;
     while (k->slots[i] && k->slots[i] != key)
         i = (i + 1) & k->mask;
     return &k->slots[i];

@@ -12,7 +12,7 @@
 
 struct known_rows;
 
-/* 0 or -ENOMEM. A set that has `max` members forgets all of them before it takes more. */
+/* 0 or -errno. A set that has `max` members forgets all of them before it takes more. */
 int known_rows_new(size_t max, struct known_rows **ret);
 void known_rows_free(struct known_rows *k);
 DEFINE_FREEP(known_rows)

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -40,11 +41,30 @@ static void test_tables_and_days_have_keys_of_their_own(void **state)
     assert_int_not_equal(key, known_rows_key(TABLE_PROFILE_FRAMES, 20000, 1));
 }
 
+/* Senders choose the hashes of rows. Keys that differ only in their upper bits must not share one long run of slots:
+ * MANY of them would take MANY * MANY / 2 comparisons, which is seconds. */
+static void test_chosen_keys_make_no_long_run_of_slots(void **state)
+{
+    enum { MANY = 1 << 18 };
+    (void)state;
+    _cleanup_(known_rows_freep) struct known_rows *k = NULL;
+    _cleanup_free_ uint64_t *keys = calloc(MANY, sizeof(*keys));
+    assert_int_equal(known_rows_new(MANY, &k), 0);
+    for (uint64_t i = 0; i < MANY; i++)
+        keys[i] = i << 32 | 1;
+    const clock_t before = clock();
+    known_rows_add(k, keys, MANY);
+    assert_true(clock() - before < CLOCKS_PER_SEC);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(known_rows_has(k, keys[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_full_set_forgets_everything),
         cmocka_unit_test(test_tables_and_days_have_keys_of_their_own),
+        cmocka_unit_test(test_chosen_keys_make_no_long_run_of_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
