@@ -51,6 +51,7 @@ struct grpc_listener {
     struct peer *peers;
     unsigned count;
     uint64_t ticked_ns;
+    bool is_paused; /* no connections are accepted until the next tick */
     char bytes[READ_BYTES];
 };
 
@@ -206,14 +207,23 @@ static void add_peer(struct grpc_listener *l, int fd, const union address *clien
         peer_free(l, p);
 }
 
+static void pause_accepting(struct grpc_listener *l, bool is_paused)
+{
+    struct epoll_event e = {.events = is_paused ? 0 : EPOLLIN, .data.ptr = &l->bound};
+    if (l->is_paused != is_paused && epoll_ctl(l->epoll, EPOLL_CTL_MOD, l->bound.fd, &e) == 0)
+        l->is_paused = is_paused;
+}
+
 static void accept_connection(struct grpc_listener *l)
 {
     union address client = {0};
     socklen_t size = sizeof(client);
     const int yes = 1;
     _cleanup_close_ int fd = accept4(l->bound.fd, &client.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
         make_space(l);
+        pause_accepting(l, true); /* the connection keeps waiting, so that epoll_wait would return at once */
+    }
     if (fd < 0 || !is_welcome(l, origin_of_address(&client.any)))
         return;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
@@ -247,6 +257,7 @@ static void tick(struct grpc_listener *l)
     if (now_ns - l->ticked_ns < TICK_NS)
         return;
     l->ticked_ns = now_ns;
+    pause_accepting(l, false);
     DL_FOREACH(l->peers, p)
     grpc_connection_tick(p->connection, now_ns);
     send_to_all(l);

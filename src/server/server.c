@@ -3,6 +3,7 @@
 
 #include "base/address.h"
 #include "base/clock.h"
+#include "base/helper_process.h"
 #include "base/log.h"
 #include "server/engine.h"
 #include "server/grpc_listener.h"
@@ -251,6 +252,7 @@ int server_start(const struct server_options *options, struct server **ret)
     if (!s)
         return -ENOMEM;
     s->lock = -1;
+    helper_process_raise_descriptors(); /* all listeners together may have more connections than the usual 1,024 */
     int r = open_directory(s, options->directory);
     r = r < 0 ? r : open_spool(s, options->spool_bytes);
     r = r < 0 ? r : start_engine(s, options);

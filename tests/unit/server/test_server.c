@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -81,12 +82,34 @@ static void test_failed_first_start_leaves_no_token_file(void **state)
     server_free(server);
 }
 
+static void test_start_raises_the_limit_on_descriptors(void **state)
+{
+    (void)state;
+    const struct server_options options = {.directory = directory,
+                                           .library = "/nonexistent",
+                                           .otlp_address = "127.0.0.1:0",
+                                           .grpc_address = "127.0.0.1:0",
+                                           .sql_address = "127.0.0.1:0",
+                                           .keep_days = 1,
+                                           .spool_bytes = 1 << 20,
+                                           .memory_bytes = 1 << 30};
+    _cleanup_(server_freep) struct server *server = NULL;
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 256;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(server_start(&options, &server), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, limit.rlim_max);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "server") == 0)
         return 1; /* the engine */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_failed_first_start_leaves_no_token_file, start, stop),
+        cmocka_unit_test_setup_teardown(test_start_raises_the_limit_on_descriptors, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
