@@ -13,6 +13,8 @@
 #define STREAM_WINDOW       (1 << 20)
 #define CONNECTION_WINDOW   (4 << 20)
 #define AUTHORIZATION_BYTES 512
+#define HEADER_BYTES        16384 /* decompressed, of one stream, with its trailers */
+#define FIELD_OVERHEAD      32    /* of each field: how RFC 9113 counts SETTINGS_MAX_HEADER_LIST_SIZE */
 #define RETRY_S             5
 
 enum stream_state {
@@ -31,6 +33,7 @@ struct stream {
     enum stream_state state;
     uint64_t since_ns; /* of the state; OPENING and RECEIVING are one */
     bool is_post, is_grpc, is_complete;
+    size_t header_bytes;
     char encoding[GRPC_ENCODING_BYTES];
     char *authorization;
     struct grpc_held *held;
@@ -273,7 +276,12 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     struct stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     (void)flags;
     (void)context;
-    if (!s || !is_request(frame))
+    if (!s)
+        return 0;
+    s->header_bytes += name_size + size + FIELD_OVERHEAD;
+    if (s->header_bytes > HEADER_BYTES) /* a few bytes can stand for a long field (HPACK) */
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (!is_request(frame))
         return 0;
     if (is_name(name, name_size, ":method"))
         s->is_post = is_name(value, size, "POST");
@@ -344,7 +352,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 static int open_session(struct grpc_connection *c)
 {
     static const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, GRPC_STREAMS_MAX},
-                                                      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW}};
+                                                      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+                                                      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_BYTES}};
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     int r = nghttp2_session_callbacks_new(&callbacks) ?: nghttp2_option_new(&option);

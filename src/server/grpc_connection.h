@@ -3,7 +3,8 @@
  * its reply. All functions belong to one thread; between grpc_connection_options.take and grpc_call_finish, a call
  * belongs to whoever took it, even if its connection ends meanwhile.
  *
- * The bytes are untrusted. A connection has at most GRPC_STREAMS_MAX calls, whose memory counts in `held`; a call that
+ * The bytes are untrusted. A connection has at most GRPC_STREAMS_MAX calls, whose memory counts in `held`, and whose
+ * headers are limited; a call that
  * is not complete, or whose reply is not read, ends after GRPC_CALL_NS. */
 #pragma once
 

@@ -391,6 +391,26 @@ static void test_bytes_that_are_no_http2_end_the_connection(void **state)
     assert_int_equal(grpc_connection_receive(f->connection, http1, strlen(http1), 1), -EPROTO);
 }
 
+/* A field that is repeated takes one byte: 1,000 bytes can stand for megabytes. */
+static void test_large_header_block_ends_the_connection(void **state)
+{
+    enum { SIZE = 3000, COUNT_MAX = 7 };
+    struct fixture *f = *state;
+    static char value[SIZE + 1];
+    memset(value, 'v', SIZE);
+    for (size_t count = 4; count <= COUNT_MAX; count += COUNT_MAX - 4) {
+        nghttp2_nv fields[3 + COUNT_MAX] = {FIELD(":method", "POST"), FIELD(":scheme", "http"), FIELD(":path", METHOD)};
+        const uint8_t *data;
+        int r = 0;
+        for (size_t i = 0; i < count; i++)
+            fields[3 + i] = FIELD("x", value);
+        assert_true(nghttp2_submit_request(f->client, NULL, fields, 3 + count, NULL, NULL) > 0);
+        for (ssize_t n; r == 0 && (n = nghttp2_session_mem_send(f->client, &data)) > 0;)
+            r = grpc_connection_receive(f->connection, data, (size_t)n, f->now_ns);
+        assert_int_equal(r, count == COUNT_MAX ? -EPROTO : 0);
+    }
+}
+
 static void test_end_says_goaway(void **state)
 {
     struct fixture *f = *state;
@@ -412,6 +432,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slow_requests_and_readers_end, start, stop),
         cmocka_unit_test_setup_teardown(test_calls_outlive_their_client, start, stop),
         cmocka_unit_test_setup_teardown(test_bytes_that_are_no_http2_end_the_connection, start, stop),
+        cmocka_unit_test_setup_teardown(test_large_header_block_ends_the_connection, start, stop),
         cmocka_unit_test_setup_teardown(test_end_says_goaway, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
