@@ -33,6 +33,7 @@ struct stream {
     enum stream_state state;
     uint64_t since_ns; /* of the state; OPENING and RECEIVING are one */
     bool is_post, is_grpc, is_complete;
+    bool is_allowed; /* it is a call, of a client that may call */
     size_t header_bytes;
     char encoding[GRPC_ENCODING_BYTES];
     char *authorization;
@@ -197,6 +198,8 @@ static void check_headers(struct stream *s)
         refuse(s, GRPC_UNIMPLEMENTED, "only calls of gRPC are answered: POST with Content-Type application/grpc");
     else if (!o->allows(o->context, s->authorization, &o->client.any))
         refuse(s, GRPC_UNAUTHENTICATED, "a token is needed, in the header Authorization: Bearer TOKEN");
+    else
+        s->is_allowed = true;
     drop_authorization(s);
 }
 
@@ -425,7 +428,11 @@ bool grpc_connection_is_ended(const struct grpc_connection *c)
 
 bool grpc_connection_has_calls(const struct grpc_connection *c)
 {
-    return c->streams;
+    const struct stream *s;
+    DL_FOREACH(c->streams, s)
+    if (s->is_allowed)
+        return true;
+    return false;
 }
 
 void grpc_connection_tick(struct grpc_connection *c, uint64_t now_ns)

@@ -77,6 +77,7 @@ int grpc_connection_receive(struct grpc_connection *c, const void *data, size_t 
 int grpc_connection_put_output(struct grpc_connection *c, struct buf *out, size_t enough);
 /* Whether everything is said: after an error of the protocol, or grpc_connection_end. */
 bool grpc_connection_is_ended(const struct grpc_connection *c);
+/* Whether it has calls of a client that may call. */
 bool grpc_connection_has_calls(const struct grpc_connection *c);
 /* To be called every few seconds: ends calls that take too long. */
 void grpc_connection_tick(struct grpc_connection *c, uint64_t now_ns);

@@ -33,7 +33,8 @@ struct peer {
     uint64_t origin, heard_ns;
     struct grpc_connection *connection;
     struct buf output;
-    size_t sent; /* of `output` */
+    size_t sent;         /* of `output` */
+    uint64_t flowing_ns; /* when `output` was last empty, or bytes of it were sent */
     struct peer *prev, *next;
 };
 
@@ -129,12 +130,17 @@ static bool send_output(struct grpc_listener *l, struct peer *p)
                 break;
         }
         n = write_bytes(p, p->output.data + p->sent, p->output.size - p->sent);
-        p->sent += n > 0 ? (size_t)n : 0;
+        if (n > 0) {
+            p->sent += (size_t)n;
+            p->flowing_ns = clock_monotonic_ns();
+        }
     }
     if (n < 0 && !is_temporary(n))
         return false;
     const bool is_waiting = p->sent < p->output.size,
                waits_to_write = is_waiting && (!p->tls || tls_session_waits_to_write(p->tls));
+    if (!is_waiting)
+        p->flowing_ns = clock_monotonic_ns();
     return wait_for_events(l, p, waits_to_write ? EPOLLOUT : EPOLLIN) &&
            (is_waiting || !grpc_connection_is_ended(p->connection));
 }
@@ -200,7 +206,7 @@ static void add_peer(struct grpc_listener *l, int fd, const union address *clien
     }
     p->fd = fd;
     p->origin = origin_of_address(&client->any);
-    p->heard_ns = clock_monotonic_ns();
+    p->heard_ns = p->flowing_ns = clock_monotonic_ns();
     DL_APPEND(l->peers, p);
     l->count++;
     if (!send_output(l, p))
@@ -250,6 +256,15 @@ static void send_to_all(struct grpc_listener *l)
         peer_free(l, p);
 }
 
+/* Closes the connections of clients that do not read: their output waits, so that they are not read either. */
+static void close_stuck(struct grpc_listener *l, uint64_t now_ns)
+{
+    struct peer *p, *next;
+    DL_FOREACH_SAFE(l->peers, p, next)
+    if (p->sent < p->output.size && now_ns > p->flowing_ns && now_ns - p->flowing_ns >= GRPC_CALL_NS)
+        peer_free(l, p);
+}
+
 static void tick(struct grpc_listener *l)
 {
     const uint64_t now_ns = clock_monotonic_ns();
@@ -261,6 +276,7 @@ static void tick(struct grpc_listener *l)
     DL_FOREACH(l->peers, p)
     grpc_connection_tick(p->connection, now_ns);
     send_to_all(l);
+    close_stuck(l, now_ns);
 }
 
 static void serve_event(struct grpc_listener *l, const struct epoll_event *e)

@@ -411,6 +411,26 @@ static void test_large_header_block_ends_the_connection(void **state)
     }
 }
 
+/* A listener closes connections without calls if it needs space: a client that may not call must not prevent that by
+ * leaving its replies unread. */
+static void test_only_calls_that_are_allowed_count(void **state)
+{
+    struct fixture *f = *state;
+    struct request r[2] = {good_request(1), good_request(1)};
+    struct answer a[2] = {0};
+    const uint8_t *data;
+    r[0].authorization = "Bearer other";
+    for (size_t i = 0; i < 2; i++) {
+        r[i].hold = true;
+        send_request(f, &r[i], &a[i]);
+        for (ssize_t n; (n = nghttp2_session_mem_send(f->client, &data)) > 0;)
+            assert_int_equal(grpc_connection_receive(f->connection, data, (size_t)n, f->now_ns), 0);
+        assert_int_equal(grpc_connection_has_calls(f->connection), i == 1);
+    }
+    for (size_t i = 0; i < 2; i++)
+        clear(&r[i], &a[i]);
+}
+
 static void test_end_says_goaway(void **state)
 {
     struct fixture *f = *state;
@@ -433,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_calls_outlive_their_client, start, stop),
         cmocka_unit_test_setup_teardown(test_bytes_that_are_no_http2_end_the_connection, start, stop),
         cmocka_unit_test_setup_teardown(test_large_header_block_ends_the_connection, start, stop),
+        cmocka_unit_test_setup_teardown(test_only_calls_that_are_allowed_count, start, stop),
         cmocka_unit_test_setup_teardown(test_end_says_goaway, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
