@@ -45,21 +45,35 @@ static void take_record(void *context, const struct record_header *record)
     }
 }
 
+/* NULL: the failure does not mean that there is no GPU. */
+static const char *reason_of_absence(const struct gpu_driver *driver)
+{
+    switch (driver->error) {
+    case NVML_DRIVER_NOT_LOADED:
+        return "its driver is not loaded";
+    case NVML_GPU_NOT_FOUND:
+        return "its driver found none";
+    case NVML_LIBRARY_NOT_FOUND:
+        return NVML_LIBRARY " cannot be loaded";
+    default:
+        return NULL;
+    }
+}
+
 /* 0: the driver has no device, which is an answer. */
 static int report_failure(const struct gpu_driver *driver)
 {
-    char elapsed[32];
+    const char *absence = reason_of_absence(driver);
+    char elapsed[32], failure[256];
     if (driver->state == GPU_DRIVER_HANGS)
         return log_errno(-ETIMEDOUT, "gpu: NVIDIA's driver hangs: %s has not returned for %s", driver->call,
                          units_format_duration(driver->elapsed_ns, elapsed, sizeof(elapsed)));
-    if (driver->error == NVML_DRIVER_NOT_LOADED || driver->error == NVML_GPU_NOT_FOUND) {
+    if (absence) {
         _cleanup_buf_ struct buf out = {0};
-        buf_printf(&out, "No NVIDIA GPU: %s\n",
-                   driver->error == NVML_GPU_NOT_FOUND ? "its driver found none" : "its driver is not loaded");
+        buf_printf(&out, "No NVIDIA GPU: %s\n", absence);
         return standard_output_write("gpu", &out);
     }
-    log_error("gpu: NVIDIA's driver refuses all calls: %s (error %d)", driver->message[0] ? driver->message : "unknown",
-              driver->error);
+    log_error("gpu: %s", gpu_driver_format_failure(driver, failure, sizeof(failure)));
     return -EIO;
 }
 

@@ -114,14 +114,19 @@ static bool check_driver(const struct record_header *header)
            TERMINATED(r->message);
 }
 
-/* A library without a driver or a device is that of a container image, or of a machine whose GPU was taken out. */
+/* Whether the node has no GPU. A library without a driver or a device is that of a container image, or of a machine
+ * whose GPU was taken out. One that cannot be loaded is of another architecture, or the rest of an uninstalled driver.
+ */
+static bool is_absence(int error)
+{
+    return error == NVML_DRIVER_NOT_LOADED || error == NVML_GPU_NOT_FOUND || error == NVML_LIBRARY_NOT_FOUND;
+}
+
 static void take_driver(void *self, const struct record_header *header)
 {
     struct gpu_signal *s = self;
     const struct gpu_driver *r = (const struct gpu_driver *)header;
-    const bool is_absent = r->state == GPU_DRIVER_FAILS &&
-                           (r->error == NVML_DRIVER_NOT_LOADED || r->error == NVML_GPU_NOT_FOUND) &&
-                           !s->state.is_polled;
+    const bool is_absent = r->state == GPU_DRIVER_FAILS && is_absence(r->error) && !s->state.is_polled;
     clear_next_poll(s);
     if (is_absent || (r->state == s->state.driver && r->error == s->state.driver_error))
         return;

@@ -116,7 +116,7 @@ void gpu_events_driver(const struct gpu_events *e, const struct gpu_driver *driv
     static const enum kind changes[GPU_DRIVER_STATES] = {
         [GPU_DRIVER_RESPONDS] = DRIVER_RESPONDS, [GPU_DRIVER_HANGS] = DRIVER_HUNG, [GPU_DRIVER_FAILS] = DRIVER_FAILED};
     struct composing c = {0};
-    char elapsed[32], device[16] = "", error[16];
+    char elapsed[32], device[16] = "", error[16] = "", failure[256];
     if (driver->device != GPU_NO_INSTANCE)
         snprintf(device, sizeof(device), "%u", driver->device);
     switch ((enum gpu_driver_state)driver->state) {
@@ -128,9 +128,9 @@ void gpu_events_driver(const struct gpu_events *e, const struct gpu_driver *driv
         add_attribute(&c, "gpu", device);
         break;
     case GPU_DRIVER_FAILS:
-        snprintf(error, sizeof(error), "%d", driver->error);
-        append_text(&c, "NVIDIA's driver refuses all calls: %s (error %s)",
-                    driver->message[0] ? driver->message : "unknown", error);
+        if (driver->error)
+            snprintf(error, sizeof(error), "%d", driver->error);
+        append_text(&c, "%s", gpu_driver_format_failure(driver, failure, sizeof(failure)));
         add_attribute(&c, "error", error);
         break;
     case GPU_DRIVER_RESPONDS:

@@ -1,6 +1,8 @@
 /* See gpu_state.h. */
 #include "signals/gpu/gpu_state.h"
 
+#include "sources/gpu/nvml.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -67,6 +69,18 @@ const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pc
             return &list->devices[i];
     }
     return NULL;
+}
+
+const char *gpu_driver_format_failure(const struct gpu_driver *driver, char *out, size_t size)
+{
+    const char *message = driver->message[0] ? driver->message : "unknown";
+    if (driver->error == NVML_OK) /* the process, not the library, failed */
+        snprintf(out, size, "NVIDIA's driver is not polled: %s", message);
+    else if (driver->error == NVML_LIBRARY_NOT_FOUND)
+        snprintf(out, size, "NVIDIA's driver is not polled: its library " NVML_LIBRARY " cannot be loaded");
+    else
+        snprintf(out, size, "NVIDIA's driver refuses all calls: %s (error %d)", message, driver->error);
+    return out;
 }
 
 void gpu_state_count_xid(struct gpu_state *state, const struct gpu_xid *xid)

@@ -56,4 +56,7 @@ void gpu_list_take_over_identities(const struct gpu_list *before, struct gpu_lis
 /* The device at a bus address that an Xid names, "0000:3b:00"; NULL: none. */
 const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pci);
 
+/* Writes to `out` why there are no values of devices, for a record of GPU_DRIVER_FAILS. Returns `out`. */
+const char *gpu_driver_format_failure(const struct gpu_driver *driver, char *out, size_t size);
+
 void gpu_state_count_xid(struct gpu_state *state, const struct gpu_xid *xid);

@@ -198,7 +198,7 @@ static void take_message(struct nvml_client *c, union message *m, const struct t
 static void take_end(struct nvml_client *c, const struct taking *t)
 {
     struct gpu_driver record = {
-        .state = GPU_DRIVER_FAILS, .device = GPU_NO_INSTANCE, .message = "the process that polls it ended"};
+        .state = GPU_DRIVER_FAILS, .device = GPU_NO_INSTANCE, .message = "the process sonde-gpu ended unexpectedly"};
     if (!c->has_failed)
         take_state(c, &record, t);
     end_process(c, t->now_ns);

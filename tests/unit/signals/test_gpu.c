@@ -150,6 +150,9 @@ static void test_without_a_gpu_there_is_no_metric(void **state)
     assert_int_equal(family_count(), 0);
     take(&absent);
     assert_int_equal(family_count(), 0);
+    absent.error = NVML_LIBRARY_NOT_FOUND;
+    take(&absent);
+    assert_int_equal(family_count(), 0);
     expect_events("");
 }
 
@@ -462,6 +465,24 @@ static void test_a_failure_of_another_kind_is_an_event(void **state)
                   "error=18\n");
 }
 
+/* A crash of sonde-gpu and a library that cannot be loaded are no answer of the driver. */
+static void test_a_driver_that_is_not_polled_does_not_refuse_calls(void **state)
+{
+    struct gpu_driver driver = {.h = {.size_bytes = sizeof(driver), .kind = RECORD_GPU_DRIVER},
+                                .state = GPU_DRIVER_FAILS,
+                                .device = GPU_NO_INSTANCE,
+                                .message = "the process sonde-gpu ended unexpectedly"};
+    (void)state;
+    poll_of(device(0));
+    take(&driver);
+    expect_events("gpu.driver_failed: NVIDIA's driver is not polled: the process sonde-gpu ended unexpectedly\n");
+    driver.error = NVML_LIBRARY_NOT_FOUND;
+    driver.message[0] = '\0';
+    take(&driver);
+    expect_events("gpu.driver_failed: NVIDIA's driver is not polled: its library libnvidia-ml.so.1 cannot be loaded; "
+                  "error=12\n");
+}
+
 static void test_malformed_records_are_rejected(void **state)
 {
     struct gpu_device d = device(0), small = device(0);
@@ -496,6 +517,7 @@ int main(void)
         TEST(test_a_driver_that_hangs_is_an_event_and_hides_old_values),
         TEST(test_unfinished_polls_do_not_add_up),
         TEST(test_a_failure_of_another_kind_is_an_event),
+        TEST(test_a_driver_that_is_not_polled_does_not_refuse_calls),
         TEST(test_malformed_records_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
