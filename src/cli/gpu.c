@@ -12,7 +12,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#define TURN_MS 5
+#define TURN_MS     5
+#define POLL_MAX_NS (2 * NVML_INIT_MAX_NS) /* a hang ends a poll earlier */
 
 /* What one poll brings. */
 struct gathered {
@@ -82,6 +83,7 @@ static int print_gpus(void)
     _cleanup_buf_ struct buf out = {0};
     _cleanup_(nvml_client_freep) struct nvml_client *client = NULL;
     _cleanup_free_ struct gathered *g = calloc(1, sizeof(*g));
+    char elapsed[32];
     const int r = g ? nvml_client_new(&client) : -ENOMEM;
     if (r < 0)
         return r;
@@ -89,7 +91,11 @@ static int print_gpus(void)
         buf_puts(&out, "No NVIDIA GPU: " NVML_LIBRARY " was not found\n");
         return standard_output_write("gpu", &out);
     }
+    const uint64_t start_ns = clock_monotonic_ns();
     while (!g->is_polled && !g->has_failed) {
+        if (clock_monotonic_ns() - start_ns > POLL_MAX_NS)
+            return log_errno(-ETIMEDOUT, "gpu: NVIDIA's driver has not answered for %s: look at dmesg",
+                             units_format_duration(POLL_MAX_NS, elapsed, sizeof(elapsed)));
         nvml_client_turn(client, clock_monotonic_ns(), take_record, g);
         poll(NULL, 0, TURN_MS);
     }

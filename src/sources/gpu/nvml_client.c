@@ -204,6 +204,15 @@ static void take_end(struct nvml_client *c, const struct taking *t)
     end_process(c, t->now_ns);
 }
 
+/* `error`: why the process cannot be started, negative errno. */
+static void take_failed_start(struct nvml_client *c, int error, const struct taking *t)
+{
+    struct gpu_driver record = {.state = GPU_DRIVER_FAILS, .device = GPU_NO_INSTANCE};
+    snprintf(record.message, sizeof(record.message), "the process sonde-gpu cannot be started: %s", strerror(-error));
+    take_state(c, &record, t);
+    c->start_ns = t->now_ns + NVML_RETRY_NS;
+}
+
 static void receive(struct nvml_client *c, const struct taking *t)
 {
     union message m;
@@ -239,8 +248,11 @@ void nvml_client_turn(struct nvml_client *c, uint64_t now_ns,
         take_hang(c, elapsed_ns, &t);
     if (!c->pid && now_ns >= c->look_ns)
         look_for_library(c, now_ns);
-    if (!c->pid && c->has_library && !c->ended_pid && now_ns >= c->start_ns && start_process(c) < 0)
-        c->start_ns = now_ns + NVML_RETRY_NS;
+    if (!c->pid && c->has_library && !c->ended_pid && now_ns >= c->start_ns) {
+        const int r = start_process(c);
+        if (r < 0)
+            take_failed_start(c, r, &t);
+    }
     ask_for_poll(c, now_ns);
 }
 

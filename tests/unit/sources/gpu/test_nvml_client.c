@@ -1,12 +1,14 @@
 /* The agent's end of "sonde-gpu": a call that hangs is found and ends the process, and the agent never waits. */
 #include "base/clock.h"
 #include "gpu_script.h"
+#include "sources/gpu/nvml.h"
 #include "sources/gpu/nvml_client.h"
 
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -149,6 +151,27 @@ static void test_a_failure_of_another_kind_is_reported(void **state)
     nvml_client_free(client);
 }
 
+static void test_a_process_that_cannot_be_started_is_reported(void **state)
+{
+    struct rlimit kept, none;
+    (void)state;
+    struct nvml_client *client = begin("nvmlDeviceGetCount_v2 - 1\n");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = kept.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    turn_ahead(client, 0);
+    turn_ahead(client, NVML_RETRY_NS + SECOND_NS);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
+    assert_int_equal(drivers, 1);
+    assert_int_equal(last_driver.state, GPU_DRIVER_FAILS);
+    assert_int_equal(last_driver.error, NVML_OK);
+    assert_string_equal(last_driver.message, "the process sonde-gpu cannot be started: Too many open files");
+    turn_ahead(client, 3 * NVML_RETRY_NS);
+    turn_until(client, &drivers, 2);
+    assert_int_equal(last_driver.state, GPU_DRIVER_RESPONDS);
+    nvml_client_free(client);
+}
+
 static void test_without_the_library_nothing_is_started(void **state)
 {
     char kept[4096];
@@ -180,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_initialization_may_take_longer),
         cmocka_unit_test(test_a_failure_is_reported_once),
         cmocka_unit_test(test_a_failure_of_another_kind_is_reported),
+        cmocka_unit_test(test_a_process_that_cannot_be_started_is_reported),
         cmocka_unit_test(test_without_the_library_nothing_is_started),
     };
     return cmocka_run_group_tests(tests, script_begin, script_end);
