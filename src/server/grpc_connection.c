@@ -197,7 +197,9 @@ static void check_headers(struct stream *s)
     if (!s->is_post || !s->is_grpc)
         refuse(s, GRPC_UNIMPLEMENTED, "only calls of gRPC are answered: POST with Content-Type application/grpc");
     else if (!o->allows(o->context, s->authorization, &o->client.any))
-        refuse(s, GRPC_UNAUTHENTICATED, "a token is needed, in the header Authorization: Bearer TOKEN");
+        refuse(
+            s, GRPC_UNAUTHENTICATED,
+            "a token with the scope write (or admin) is needed, in the header Authorization: Bearer TOKEN; `sonde token new --scope write` prints a line for it");
     else
         s->is_allowed = true;
     drop_authorization(s);

@@ -53,12 +53,16 @@ static bool is_cross_site(struct MHD_Connection *connection)
 }
 
 /* Programs ask here, not people: a browser must not ask for a token, and then send it with every page's requests. */
-static enum MHD_Result reply_unauthorized(struct MHD_Connection *connection)
+static enum MHD_Result reply_unauthorized(const struct listener *l, struct MHD_Connection *connection)
 {
-    static const char text[] = "a token is needed, in the header Authorization: Bearer TOKEN\n";
+#define NEEDED(scope)                                                                                                  \
+    "a token with the scope " scope " (or admin) is needed, in the header Authorization: Bearer TOKEN; "               \
+    "`sonde token new --scope " scope "` prints a line for it\n"
+    const char *text = l->o.scope == TOKEN_WRITE ? NEEDED("write") : NEEDED("read");
+#undef NEEDED
     const struct http_reply reply = {
         .status = MHD_HTTP_UNAUTHORIZED, .content_type = "text/plain; charset=UTF-8", .authenticate = "Bearer"};
-    return http_reply_static(connection, &reply, text, sizeof(text) - 1);
+    return http_reply_static(connection, &reply, text, strlen(text));
 }
 
 /* Whether a request is refused, and then its reply. */
@@ -69,7 +73,7 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
         *ret = http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
     else if (!is_allowed(l, connection))
         *ret = l->o.access
-                   ? reply_unauthorized(connection)
+                   ? reply_unauthorized(l, connection)
                    : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
                                      "exactly one Host header is accepted, and only with names of this machine");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)

@@ -19,7 +19,7 @@
 
 /* What a client has got of one reply. */
 struct answer {
-    char http_status[8], status[8], text[200], details[400];
+    char http_status[8], status[8], text[300], details[400];
     struct buf body;
     bool is_closed;
     uint32_t reset;
@@ -298,6 +298,8 @@ static void test_bad_requests_are_refused(void **state)
         exchange(f);
         if (strcmp(a.http_status, bad[i].http_status) != 0 || strcmp(a.status, bad[i].status) != 0 || !a.is_closed)
             fail_msg("%s: %s, %s, %s", bad[i].what, a.http_status, a.status, a.text);
+        if (strcmp(a.status, "16") == 0)
+            assert_non_null(strstr(a.text, "`sonde token new --scope write`"));
         clear(&r, &a);
     }
     assert_int_equal(f->taken_count, 0);

@@ -1,7 +1,9 @@
-/* Starts of the server that fail. Its engine is this program, which ends at once. */
+/* Starts of the server that fail, and what it replies to clients without a token. The engine is this program, which
+ * ends at once. */
 #include "server/server.h"
 
 #include "base/address.h"
+#include "base/buf.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -82,6 +85,39 @@ static void test_failed_first_start_leaves_no_token_file(void **state)
     server_free(server);
 }
 
+static void expect_refusal(const struct server *s, enum server_service service, const char *text)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons(server_endpoint(s, service).port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    _cleanup_buf_ struct buf reply = {0};
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    assert_int_equal(buf_read_fd(&reply, fd, 10000), 0);
+    buf_putc(&reply, '\0');
+    assert_non_null(strstr(reply.data, " 401 "));
+    assert_non_null(strstr(reply.data, text));
+}
+
+static void test_refusal_names_the_scope(void **state)
+{
+    (void)state;
+    const struct server_options options = {.directory = directory,
+                                           .library = "/nonexistent",
+                                           .otlp_address = "0.0.0.0:0",
+                                           .grpc_address = "127.0.0.1:0",
+                                           .sql_address = "0.0.0.0:0",
+                                           .keep_days = 1,
+                                           .spool_bytes = 1 << 20,
+                                           .memory_bytes = 1 << 30};
+    _cleanup_(server_freep) struct server *server = NULL;
+    assert_int_equal(server_start(&options, &server), 0);
+    expect_refusal(server, SERVER_OTLP_HTTP, "`sonde token new --scope write`");
+    expect_refusal(server, SERVER_SQL, "`sonde token new --scope read`");
+}
+
 static void test_start_raises_the_limit_on_descriptors(void **state)
 {
     (void)state;
@@ -109,6 +145,7 @@ int main(int argc, char **argv)
         return 1; /* the engine */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_failed_first_start_leaves_no_token_file, start, stop),
+        cmocka_unit_test_setup_teardown(test_refusal_names_the_scope, start, stop),
         cmocka_unit_test_setup_teardown(test_start_raises_the_limit_on_descriptors, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
