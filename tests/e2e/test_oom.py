@@ -69,7 +69,8 @@ def test_the_event_names_the_function_that_grew(agent, run, sonde, tmp_path, lim
     assert f", grown in {about['growth.function']} ({about['growth.percent']} % of its page faults" in event["text"], event
     assert f" of 256 MiB of cgroup {limits.name} was reached" in event["text"] and about["cgroup"] == limits.name and about["limit"] == str(LIMIT), event
     assert 0.6 * LIMIT < int(about["memory.anonymous"]) <= LIMIT and about["trigger.pid"] == str(victim.pid), event
-    assert started.metric("sonde_oom_kills_total", limit="cgroup") == kernel_count(limits) == 1
+    assert kernel_count(limits) == 1
+    assert started.metric("sonde_oom_kills_total", limit="cgroup") >= 1  # of the whole node: another test may have one at the same time
     listed = subprocess.run([sonde, "events", "--kind", "oom", "--agent", f"127.0.0.1:{started.port}"], capture_output=True, text=True, timeout=60, check=True)
     assert event["text"] in listed.stdout and "look at the function that grew" in listed.stdout, listed
 
