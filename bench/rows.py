@@ -551,9 +551,9 @@ class Bench:
         import server  # needs numpy and the engine, as no other row does
         server.measure_server(self)
 
-    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
+    NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "protocols", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "churn": churn, "memory": memory,
-            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "drops": drops, "interrupts": interrupts, "reclaim": reclaim, "server": centre}
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx, "protocols": protocols, "drops": drops, "interrupts": interrupts, "reclaim": reclaim, "server": centre}
 
 
 def perf_record(path, hz, scope, graph):

@@ -122,7 +122,7 @@ def test_questions_of_the_document(server):  # noqa: F811
 
 
 def test_dashboard(server):  # noqa: F811
-    """Each query of the dashboard for Grafana has an answer, with what Grafana puts in the places of its macros."""
+    """Each query of the dashboard for Grafana has a result, with Grafana's macros replaced as Grafana does."""
     one = server()
     fill(one)
     dashboard = json.loads((TOP / "packaging/grafana/sonde-centre.json").read_text())

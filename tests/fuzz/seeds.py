@@ -384,7 +384,18 @@ def http2_frames():
     yield "padding", record(0, frame(1, 41, 1, b"\x02\x80\0\0\0\x10\x82\x04\x03\0\0"), frame(9, 0, 1, b"/x"), frame(9, 4, 1, b"y")) + record(1, frame(1, 5, 1, b"\x89"))
 
 
-KINDS = [("attribute_list", texts("deployment.environment.name=prod,team=a%20b")), ("hpack", HPACK), ("http2", http2_frames), ("xid_line", texts("4,1201,99000123,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python3, Ch 00000008\n SUBSYSTEM=pci\n")), ("traceparent", texts("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")), ("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("tls_sites", tls_files), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+def grpc_calls():
+    """What a client sends after its preface: a call, one in pieces, one that it gives up."""
+    def frame(kind, flags, stream, payload):
+        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    headers = b"\x83\x86\x44\x06/a.B/C\x5f\x10application/grpc"
+    message = b"\0\0\0\0\x04abcd"
+    yield "call", frame(1, 4, 1, headers) + frame(0, 1, 1, message) + frame(1, 4, 3, b"\x83\x86\xbf\xbe") + frame(0, 1, 3, message)
+    yield "pieces", frame(1, 0, 1, headers[:5]) + frame(9, 4, 1, headers[5:]) + frame(0, 0, 1, message[:3]) + frame(8, 0, 0, b"\0\0\1\0") + frame(0, 1, 1, message[3:])
+    yield "reset", frame(1, 4, 1, headers) + frame(3, 0, 1, b"\0\0\0\x08") + frame(6, 0, 0, bytes(8)) + frame(4, 0, 0, b"\0\4\0\0\0\0")
+
+
+KINDS = [("grpc_connection", grpc_calls), ("attribute_list", texts("deployment.environment.name=prod,team=a%20b")), ("hpack", HPACK), ("http2", http2_frames), ("xid_line", texts("4,1201,99000123,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python3, Ch 00000008\n SUBSYSTEM=pci\n")), ("traceparent", texts("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")), ("critical_path", flight_windows), ("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("tls_sites", tls_files), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
          ("stream_scan", texts("\0\0HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n13\r\ndata: {\"text\":\"a\"}\n\r\n0\r\n\r\n",
                                "\1\0data: {\"content\":\"a\"}\n\ndata: {\"completion_tokens\": 9}\n\n: ping\n\ndata: [DONE]\n\n", "\3\0POST / HTTP/1.1\r\n\r\n{\"a\":[{}],\"model\":\"m\"}")),
          ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
