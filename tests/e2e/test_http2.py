@@ -228,6 +228,7 @@ def grpcio():
 
 
 @pytest.mark.peer
+@pytest.mark.statistical
 def test_causes_of_grpcio_calls(sonde, agent, run, grpcio):
     """A thread pool of C-core: what each call waits for is found through the threads of the pool."""
     server = run(grpcio, GRPC_SERVER, "serve", name="grpcio")
