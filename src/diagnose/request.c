@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/peer.h"
 #include "diagnose/path/path_asked.h"
+#include "diagnose/path/path_text.h"
 #include "diagnose/request_sentence.h"
 #include "diagnose/route.h"
 

@@ -4,7 +4,8 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "diagnose/path/path_text.h"
+#include "diagnose/path/path_names.h"
+#include "diagnose/path/path_segments.h"
 #include "model/request.h"
 #include "model/resource.h"
 

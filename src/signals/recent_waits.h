@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "diagnose/path/path_text.h"
+#include "diagnose/path/path_names.h"
 
 #include <stdbool.h>
 #include <stddef.h>

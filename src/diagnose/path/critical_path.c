@@ -4,6 +4,7 @@
  * requests' work. Every step lowers the time or goes to another thread, so the walk ends and its segments are exact. */
 #include "diagnose/path/critical_path.h"
 
+#include "diagnose/path/path_evidence_find.h"
 #include "diagnose/path/path_holder.h"
 #include "diagnose/path/path_interrupts.h"
 #include "diagnose/path/path_job.h"

@@ -1,7 +1,8 @@
 /* The call of another service, in words. Pure, except for the callbacks that look up names. */
 #pragma once
 
-#include "diagnose/path/path_text.h"
+#include "diagnose/path/path_names.h"
+#include "diagnose/path/path_segments.h"
 
 /* Writes the call that the request waited for in this segment: "PostgreSQL SELECT", "gRPC /package.Service/Method"; "":
  * not known. Returns `out`. */

@@ -3,8 +3,8 @@
 
 #include "base/units.h"
 #include "diagnose/flight/flight_index.h"
+#include "diagnose/path/path_names.h"
 #include "diagnose/path/path_segments.h"
-#include "diagnose/path/path_text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct flight_index;
-struct path_segments;
-
 /* At `time`, thread `tid` began to wait for pages of a file. */
 struct path_file_wait {
     uint64_t time_ns;
@@ -40,8 +37,6 @@ struct path_evidence {
     size_t reclaim_count;
 };
 
-/* Finds the evidence for finished segments. The caller clears it with path_evidence_clear. -ENOMEM: it is empty. */
-int path_evidence_find(const struct flight_index *index, const struct path_segments *path, struct path_evidence *ret);
 void path_evidence_clear(struct path_evidence *e);
 
 /* The waits for files, of all threads, that began in [from, to). */

@@ -288,7 +288,7 @@ static void put_interrupts(const struct path_segments *path, size_t first, size_
     for (size_t i = 0; i < count; i++) {
         char ran[PATH_RAN_BYTES], time[32];
         begin_line(out);
-        buf_printf(out, "%s for %s", path_text_interrupt(sums[i].what, names, ran),
+        buf_printf(out, "%s for %s", path_names_interrupt(sums[i].what, names, ran),
                    units_format_duration(sums[i].ns, time, sizeof(time)));
     }
 }

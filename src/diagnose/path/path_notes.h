@@ -3,7 +3,9 @@
 #pragma once
 
 #include "base/buf.h"
-#include "diagnose/path/path_text.h"
+#include "diagnose/path/path_names.h"
+#include "diagnose/path/path_segments.h"
+#include "model/request.h"
 
 /* Appends the evidence for segments [first, end), which are shown as one segment of kind `kind` and thread `tid`: a
  * line for each item. */

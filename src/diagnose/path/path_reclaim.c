@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/units.h"
 #include "diagnose/flight/flight_index.h"
-#include "diagnose/path/path_text.h"
+#include "diagnose/path/path_names.h"
 
 #include "probes/reclaim.h"
 

@@ -199,21 +199,12 @@ static void name_thread(const struct path_text *text, size_t i, uint32_t pid, co
         names->process(names->context, d->segment.pid, d->process);
 }
 
-const char *path_text_interrupt(uint64_t what, const struct path_names *names, char out[PATH_RAN_BYTES])
-{
-    char name[PATH_INTERRUPT_BYTES] = "an interrupt";
-    if (names->interrupt)
-        names->interrupt(names->context, recorder_low(what), name);
-    snprintf(out, PATH_RAN_BYTES, "CPU %u ran %s", recorder_high(what), name);
-    return out;
-}
-
 /* What the thread did, or why that is not known. */
 static const char *reason_of(const struct path_segment *s, const struct path_names *names, char out[PATH_RECLAIM_BYTES])
 {
     _Static_assert(PATH_RECLAIM_BYTES >= PATH_RAN_BYTES, "room for both");
     if (s->is_interrupt)
-        return path_text_interrupt(s->interrupt, names, out);
+        return path_names_interrupt(s->interrupt, names, out);
     if (s->is_reclaim)
         return path_reclaim_text(&(struct path_reclaim_cause){s->reclaim_kind, s->reclaim_cgroup}, names, out);
     return s->reason;

@@ -2,7 +2,6 @@
  * writes a record where there are more than the limits. The whole node is watched: the task filter does not apply. */
 #include "sources/drops/drops.h"
 
-#include "sources/attach/map_walk.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/trace_parameters.h"
 #include "sources/drops/drops_private.h"
@@ -11,7 +10,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/peer.h"
 
 #include "drops.skel.h"
 
@@ -26,18 +24,7 @@
 #define CHECK_SHARE  1000            /* of a CPU goes to checks, at most */
 #define PEER_IDLE_NS 600000000000ull /* then a peer is forgotten */
 
-const char *drops_peer_text(const struct drops_peer *peer, char out[DROPS_PEER_BYTES])
-{
-    return peer_text(peer->family, peer->address, peer->port, out, DROPS_PEER_BYTES)[0] ? out : "other";
-}
-
 /* ---- opening ---- */
-
-static void free_snapshot(struct drops_snapshot *n)
-{
-    free(n->counts);
-    free(n->peers);
-}
 
 static void drops_free(void *self)
 {
@@ -48,21 +35,14 @@ static void drops_free(void *self)
     drops_bpf__destroy(s->bpf);
     drops_listeners_clear(&s->listeners);
     cgroup_names_clear(&s->names);
-    free_snapshot(&s->last);
-    free_snapshot(&s->next);
+    drops_snapshot_clear(&s->last);
+    drops_snapshot_clear(&s->next);
     free(s);
 }
 
 static void drops_freep(struct drops_source **s)
 {
     drops_free(*s);
-}
-
-static bool make_snapshot(struct drops_snapshot *n)
-{
-    n->counts = calloc(DROPS_MAX_COUNTERS, sizeof(*n->counts));
-    n->peers = calloc(DROPS_MAX_PEERS + 1, sizeof(*n->peers));
-    return n->counts && n->peers;
 }
 
 static void read_ephemeral_ports(uint16_t *first, uint16_t *last)
@@ -125,7 +105,7 @@ static int drops_open(const struct source_services *services, const void *option
     static const char method[] = "tracepoints of TCP and of packets";
     __attribute__((cleanup(drops_freep))) struct drops_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "losses of the network");
-    if (!s || !make_snapshot(&s->last) || !make_snapshot(&s->next))
+    if (!s || !drops_snapshot_init(&s->last) || !drops_snapshot_init(&s->next))
         return -ENOMEM;
     s->tables = services->tables;
     s->options = *(const struct drops_options *)options;
@@ -142,76 +122,6 @@ static int drops_open(const struct source_services *services, const void *option
     attach_entry_limited(entry, s->walk ? "" : "full accept queues are not found");
     *ret_self = take_ptr(s);
     return 0;
-}
-
-/* ---- reading ---- */
-
-static int compare_counts(const void *a, const void *b)
-{
-    return memcmp(&((const struct drops_count *)a)->key, &((const struct drops_count *)b)->key,
-                  sizeof(struct drops_key));
-}
-
-static int compare_peers(const void *a, const void *b)
-{
-    return memcmp(&((const struct drops_peer_total *)a)->peer, &((const struct drops_peer_total *)b)->peer,
-                  sizeof(struct drops_peer));
-}
-
-static void read_counts(const struct drops_source *s, struct drops_snapshot *n)
-{
-    const int fd = bpf_map__fd(s->bpf->maps.counters);
-    struct drops_count c = {0};
-    _cleanup_(map_walk_end) struct map_walk walk;
-    n->count_count = 0;
-    for (map_walk_begin(&walk, fd); n->count_count < DROPS_MAX_COUNTERS && map_walk_next(&walk, &c.key, &c.value);)
-        n->counts[n->count_count++] = c;
-    qsort(n->counts, n->count_count, sizeof(*n->counts), compare_counts);
-}
-
-static void read_peers(const struct drops_source *s, struct drops_snapshot *n)
-{
-    const int fd = bpf_map__fd(s->bpf->maps.peers);
-    struct drops_peer_total p = {0};
-    _cleanup_(map_walk_end) struct map_walk walk;
-    n->peer_count = 0;
-    for (map_walk_begin(&walk, fd); n->peer_count < DROPS_MAX_PEERS + 1 && map_walk_next(&walk, &p.peer, &p.count);)
-        n->peers[n->peer_count++] = p;
-    qsort(n->peers, n->peer_count, sizeof(*n->peers), compare_peers);
-}
-
-const char *drops_cgroup_text(const struct cgroup_names *names, uint64_t cgroup_id)
-{
-    return cgroup_id == DROPS_NO_SOCKET ? "none" : cgroup_names_find(names, cgroup_id);
-}
-
-/* A cgroup that is gone takes its counters and its ports with it. */
-static void name_cgroups(struct drops_source *s, uint64_t now_ns)
-{
-    const int fd = bpf_map__fd(s->bpf->maps.counters);
-    _cleanup_free_ uint64_t *ids = calloc(DROPS_MAX_COUNTERS + DROPS_MAX_PORTS, sizeof(*ids));
-    size_t count = 0;
-    for (size_t i = 0; ids && i < s->next.count_count; i++)
-        if (s->next.counts[i].key.cgroup_id != DROPS_NO_SOCKET)
-            ids[count++] = s->next.counts[i].key.cgroup_id;
-    for (size_t i = 0; ids && i < s->listeners.port_count; i++)
-        if (s->listeners.ports[i].cgroup_id != DROPS_NO_SOCKET)
-            ids[count++] = s->listeners.ports[i].cgroup_id;
-    if (!ids || !cgroup_names_refresh(&s->names, ids, count, now_ns))
-        return;
-    for (size_t i = 0; i < s->next.count_count; i++) {
-        const struct drops_key *key = &s->next.counts[i].key;
-        if (!drops_cgroup_text(&s->names, key->cgroup_id))
-            (void)bpf_map_delete_elem(fd, key);
-    }
-    drops_listeners_forget(&s->listeners, &s->names);
-}
-
-void drops_read(struct drops_source *s, uint64_t now_ns)
-{
-    read_counts(s, &s->next);
-    read_peers(s, &s->next);
-    name_cgroups(s, now_ns);
 }
 
 /* ---- limits ---- */
@@ -243,7 +153,7 @@ static struct drops_record *add_record(const struct check *c, enum drops_event e
 
 static uint64_t more_packets(const struct drops_source *s, const struct drops_count *now)
 {
-    const struct drops_count *before = bsearch(now, s->last.counts, s->last.count_count, sizeof(*now), compare_counts);
+    const struct drops_count *before = drops_snapshot_count(&s->last, &now->key);
     return before && before->value <= now->value ? now->value - before->value : now->value;
 }
 
@@ -268,8 +178,7 @@ static void check_peers(const struct check *c)
     struct drops_source *s = c->s;
     for (size_t i = 0; i < s->next.peer_count; i++) {
         const struct drops_peer_total *now = &s->next.peers[i];
-        const struct drops_peer_total *before =
-            bsearch(now, s->last.peers, s->last.peer_count, sizeof(*now), compare_peers);
+        const struct drops_peer_total *before = drops_snapshot_peer(&s->last, &now->peer);
         const uint64_t known = before && before->count.segments <= now->count.segments ? before->count.segments : 0;
         const uint64_t more = now->count.segments - known;
         if (!now->peer.family)

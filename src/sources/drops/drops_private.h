@@ -1,4 +1,4 @@
-/* The state of source "drops", and its metrics. Private to src/sources/drops. */
+/* The state of source "drops", its snapshots and its metrics. Private to src/sources/drops. */
 #pragma once
 
 #include "sources/drops/drops.h"
@@ -41,6 +41,14 @@ struct drops_source {
     uint64_t checked_ns, next_check_ns;
     uint64_t batch_full; /* records that a full batch refused */
 };
+
+/* False: no memory; clear it all the same. */
+bool drops_snapshot_init(struct drops_snapshot *n);
+void drops_snapshot_clear(struct drops_snapshot *n);
+
+/* The counter, or the peer, with this key. NULL: there is none. Valid until the snapshot is filled again. */
+const struct drops_count *drops_snapshot_count(const struct drops_snapshot *n, const struct drops_key *key);
+const struct drops_peer_total *drops_snapshot_peer(const struct drops_snapshot *n, const struct drops_peer *peer);
 
 /* Fills s->next from the tables, and reads the names of new cgroups. */
 void drops_read(struct drops_source *s, uint64_t now_ns);
