@@ -30,6 +30,7 @@
     X(STREAM_UNREAD, "stream_unread",                                                                                  \
       "sends of event streams that were not read to their end: too few tokens are counted")                            \
     X(CALL_UNCOUNTED, "call_uncounted", "calls of other services that found a kernel table full")                      \
+    X(NOT_RESOLVED, "not_resolved", "records and waits that were not resolved in time when Sonde ended")               \
     X(DECODE, "decode", "malformed event records")
 
 enum loss_reason {

@@ -6,9 +6,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/turn_time.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -23,6 +25,10 @@
 #define SAME_SIGNAL_MS 100
 #define LAST_TURNS_MAX 16            /* final drains of a busy ring: bounds the delay by records that keep arriving */
 #define LAST_TURNS_NS  2000000000ull /* of a service: part of END_MAX_S, however slow the machine is */
+/* A turn of a service. An item that begins last can still wait longer than the second that shows that a file system
+ * does not respond (resolve/remote/file_wait.h). */
+#define TURN_ITEMS_NS 1000000000ull
+#define TURN_WAITS_NS 2500000000ull
 
 struct loop {
     enum loop_kind kind;
@@ -43,13 +49,16 @@ struct loop {
 /* What the handler of SIGINT and SIGTERM needs. */
 static struct {
     uv_async_t *ended;
-    bool has_alarm;
+    bool is_service;
     volatile sig_atomic_t number;
 } at_signal;
 
 static void turn(struct loop *l)
 {
+    if (l->kind == LOOP_OF_SERVICE)
+        turn_time_begin(TURN_ITEMS_NS, TURN_WAITS_NS);
     int r = pipeline_turn(l->pipeline);
+    turn_time_end();
     if (r == -ENODATA) {
         uv_stop(&l->uv);
     } else if (r < 0) {
@@ -104,8 +113,10 @@ static void on_deadline(uv_timer_t *timer)
 static void handle_end_signal(int number)
 {
     const int saved = errno;
-    if (at_signal.has_alarm)
+    if (at_signal.is_service) {
         alarm(NOTICE_MAX_S);
+        turn_time_interrupt();
+    }
     at_signal.number = number;
     uv_async_send(at_signal.ended);
     errno = saved;
@@ -203,7 +214,7 @@ int loop_new(struct pipeline *p, enum loop_kind kind, struct loop **ret)
     l->turn.data = l->tick.data = l->deadline.data = l;
     l->ended.data = l->wake.data = l->child.data = l->hangup.data = l;
     at_signal.ended = &l->ended;
-    at_signal.has_alarm = kind == LOOP_OF_SERVICE;
+    at_signal.is_service = kind == LOOP_OF_SERVICE;
     set_end_signals(handle_end_signal);
     *ret = l;
     return 0;
@@ -239,6 +250,29 @@ static void wait_for_same_signal(struct loop *l)
     uv_run(&l->uv, UV_RUN_DEFAULT);
 }
 
+/* Turns the stopped pipeline until it has no more records or, in a service, no more time. */
+static int take_last_turns(const struct loop *l)
+{
+    const uint64_t end_ns = l->kind == LOOP_OF_SERVICE ? clock_monotonic_ns() + LAST_TURNS_NS : UINT64_MAX;
+    int last = 1;
+    for (int i = 0; i < LAST_TURNS_MAX && last > 0; i++) {
+        const uint64_t now_ns = clock_monotonic_ns();
+        if (now_ns >= end_ns)
+            break;
+        if (l->kind == LOOP_OF_SERVICE)
+            turn_time_begin(end_ns - now_ns, end_ns - now_ns);
+        last = pipeline_turn(l->pipeline);
+        turn_time_end();
+    }
+    if (last < 0 && last != -ENODATA)
+        return last;
+    const uint64_t dropped = pipeline_drop_rest(l->pipeline);
+    if (dropped)
+        log_warning("%" PRIu64 " records and waits were not resolved in time: they are missing in the last data",
+                    dropped);
+    return 0;
+}
+
 int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end)
 {
     assert(!l->options);
@@ -254,16 +288,13 @@ int loop_run(struct loop *l, const struct loop_options *options, struct loop_end
         uv_run(&l->uv, UV_RUN_DEFAULT);
     wait_for_same_signal(l);
     set_end_signals(SIG_DFL);
+    turn_time_resume();
     uv_signal_stop(&l->child);
     if (l->error)
         return l->error;
     pipeline_stop(l->pipeline);
-    const uint64_t end_ns = l->kind == LOOP_OF_SERVICE ? clock_monotonic_ns() + LAST_TURNS_NS : UINT64_MAX;
-    int last = 1;
-    for (int i = 0; i < LAST_TURNS_MAX && last > 0 && clock_monotonic_ns() < end_ns; i++)
-        last = pipeline_turn(l->pipeline);
-    if (last < 0 && last != -ENODATA)
-        return last;
-    *ret_end = l->end;
-    return 0;
+    r = take_last_turns(l);
+    if (r == 0)
+        *ret_end = l->end;
+    return r;
 }

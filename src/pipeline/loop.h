@@ -1,5 +1,6 @@
 /* Drives the pipeline: a libuv loop that runs a turn when a ring is readable or 250 ms have passed, calls a tick once
- * a second, and ends at a deadline, at SIGINT or SIGTERM, or on request. */
+ * a second, and ends at a deadline, at SIGINT or SIGTERM, or on request. A turn of a service has limited time
+ * (base/turn_time.h), and SIGINT or SIGTERM interrupts it. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -44,6 +45,6 @@ DEFINE_FREEP(loop)
 void loop_wake(struct loop *l);
 
 /* Runs to the end, then stops the pipeline and turns it until all records are processed; a service does so for at most
- * two seconds, and drops the rest. The pipeline must have been started. To be called once. 0 with `*ret_end`; the error
- * of a turn: the pipeline is then not stopped. */
+ * two seconds, and drops the rest (pipeline_drop_rest). The pipeline must have been started. To be called once. 0 with
+ * `*ret_end`; the error of a turn: the pipeline is then not stopped. */
 int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/turn_time.h"
 #include "config/memory.h"
 #include "model/profile.h"
 #include "pipeline/pod_watch.h"
@@ -39,7 +40,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH_BYTES (4 << 20)
+#define BATCH_BYTES     (4 << 20)
+#define REST_DRAINS_MAX 16 /* of records that arrive while pipeline_drop_rest counts them */
 
 /* ---- sources -> batch ---- */
 
@@ -197,13 +199,38 @@ static void take_record(struct pipeline *p, const struct record_header *record)
             type->take(p->opened[i].self, record);
 }
 
-/* The current time; in a replay, the time of the last record. */
+/* The time up to which all records were taken: the current time, unless records are left. In a replay, the time of the
+ * last record. */
 static uint64_t time_reached_ns(const struct pipeline *p)
 {
-    size_t count = batch_count(p->batch);
-    if (!p->replay)
+    if (p->taken == batch_count(p->batch) && !p->replay)
         return clock_monotonic_ns();
-    return count ? batch_get(p->batch, count - 1)->time_ns : 0;
+    return p->taken ? batch_get(p->batch, p->taken - 1)->time_ns : 0;
+}
+
+/* Records of one time belong together: those of a request and of its event stream. */
+static bool may_end_at(const struct pipeline *p, size_t i)
+{
+    return batch_get(p->batch, i)->time_ns != batch_get(p->batch, i - 1)->time_ns;
+}
+
+/* Takes records as long as the turn has time, at least one if there is one; returns their number. */
+static size_t take_records(struct pipeline *p)
+{
+    const size_t first = p->taken, count = batch_count(p->batch);
+    for (size_t i = first; i < count; i++) {
+        const struct record_header *record = batch_get(p->batch, i);
+        if (i > first && may_end_at(p, i) && turn_time_is_half_over())
+            break;
+        p->taken = i + 1;
+        if (!watched_processes_want(p->watched, record))
+            continue;
+        take_record(p, record);
+        if (record->kind == RECORD_PROCESS_EXEC)
+            process_events_apply_early_mapping(p, i);
+    }
+    p->unfinished_turns += p->taken < count;
+    return p->taken - first;
 }
 
 static void end_turn_of_signals(struct pipeline *p)
@@ -216,21 +243,17 @@ static void end_turn_of_signals(struct pipeline *p)
 
 int pipeline_turn(struct pipeline *p)
 {
-    int r = drain_sources(p);
-    if (r < 0)
-        return r;
+    if (p->taken == batch_count(p->batch)) {
+        p->taken = 0;
+        int r = drain_sources(p);
+        if (r < 0)
+            return r;
+    }
     processes_begin_turn(p->processes);
     if (p->pod_watch)
         pod_watch_turn(p->pod_watch, p->processes);
     jits_begin_turn(p->jits);
-    for (size_t i = 0; i < batch_count(p->batch); i++) {
-        const struct record_header *record = batch_get(p->batch, i);
-        if (!watched_processes_want(p->watched, record))
-            continue;
-        take_record(p, record);
-        if (record->kind == RECORD_PROCESS_EXEC)
-            process_events_apply_early_mapping(p, i);
-    }
+    const size_t count = take_records(p);
     process_events_end_turn(p);
     end_turn_of_signals(p);
     p->mapped_count = p->mapped_is_incomplete = 0;
@@ -238,7 +261,35 @@ int pipeline_turn(struct pipeline *p)
         unwind_publisher_run(p->publisher);
     reemit_missing_code(p);
     process_events_forget_exited(p, time_reached_ns(p));
-    return (int)batch_count(p->batch);
+    return (int)count;
+}
+
+/* Records that provide nothing alone, as those of processes, are not counted. */
+static uint64_t count_rest_of_batch(const struct pipeline *p)
+{
+    uint64_t count = 0;
+    for (size_t i = p->taken; i < batch_count(p->batch); i++) {
+        size_t owner;
+        const struct record_type *type = signals_record_type(batch_get(p->batch, i)->kind, &owner);
+        count += type && !(all_signals[owner]->flags & SIGNAL_ALWAYS);
+    }
+    return count;
+}
+
+uint64_t pipeline_drop_rest(struct pipeline *p)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].self && p->opened[i].signal->pending)
+            count += p->opened[i].signal->pending(p->opened[i].self);
+    for (int i = 0; i < REST_DRAINS_MAX && p->taken < batch_count(p->batch); i++) {
+        count += count_rest_of_batch(p);
+        p->taken = 0;
+        if (drain_sources(p) < 0)
+            break;
+    }
+    p->losses.count[LOSS_NOT_RESOLVED] += count;
+    return count;
 }
 
 /* ---- lifecycle ---- */

@@ -77,9 +77,14 @@ bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count);
 /* Stops the sources. In-flight records are flushed; the next turns return them. Failures are logged. */
 void pipeline_stop(struct pipeline *p);
 
-/* Processes all available records in time order, without blocking. Returns the number of event records, or -errno: a
- * source or the recording is broken, and so will later turns be; -ENODATA: end of a replay. */
+/* Processes the available records in time order. Where the calling thread has limits (turn_time_begin), it stops when
+ * they are reached; the next turn goes on, and only then reads the sources again. Returns the number of event records
+ * that it processed, or -errno: a source or the recording is broken, and so will later turns be; -ENODATA: end of a
+ * replay. */
 int pipeline_turn(struct pipeline *p);
+/* After the last turn: drops the records and waits that the turns had no time for, and counts them as
+ * LOSS_NOT_RESOLVED. Returns their number. */
+uint64_t pipeline_drop_rest(struct pipeline *p);
 
 /* Restricts sampling to these cgroups and their descendants from now on; only for a pipeline that was opened with
  * cgroups. -ENOSPC: too many. */

@@ -26,6 +26,7 @@ struct pipeline {
     struct opened_signal opened[SIGNALS_MAX];
     size_t opened_count;
     struct batch *batch;
+    size_t taken;                          /* how many records of the batch were taken; the next turn goes on there */
     struct recent_samples *recent_samples; /* NULL: no requests are wanted */
     struct recent_waits *recent_waits;     /* likewise */
     struct record_writer *record_events;
@@ -52,6 +53,8 @@ struct pipeline {
     uint32_t mapped[MAPPED_MAX];        /* processes that started or mapped code in this turn */
     size_t mapped_count;
     bool mapped_is_incomplete; /* there were more than MAPPED_MAX, or records were lost */
+
+    uint64_t unfinished_turns; /* that left records to the next one */
 
     struct losses losses;          /* of the stages after the sources */
     uint64_t samples, waits_given; /* waits_given are part of samples */

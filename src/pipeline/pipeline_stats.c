@@ -240,6 +240,9 @@ void pipeline_metrics(const struct pipeline *p, const struct losses *losses, str
                    METRIC_LABELS({"reason", loss_name(i)}));
     metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.",
                (double)(p->samples - p->waits_given), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unfinished_turns", METRIC_COUNTER, "",
+               "Turns of the pipeline that left records to the next turn, because their time was over.",
+               (double)p->unfinished_turns, METRIC_NO_LABELS);
     if (p->tables)
         shared_tables_metrics(p->tables, set);
     for (size_t i = 0; i < p->opened_count; i++) {

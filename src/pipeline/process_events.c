@@ -1,6 +1,7 @@
 /* See process_events.h. */
 #include "pipeline/process_events.h"
 
+#include "base/turn_time.h"
 #include "pipeline/pipeline_private.h"
 #include "pipeline/thread_contexts.h"
 #include "pipeline/unwind_publisher.h"
@@ -71,7 +72,7 @@ void process_events_apply_early_mapping(struct pipeline *p, size_t exec)
 
 void process_events_end_turn(struct pipeline *p)
 {
-    for (size_t i = 0; p->publisher && i < p->mapped_count; i++) {
+    for (size_t i = 0; p->publisher && i < p->mapped_count && !turn_time_is_over(); i++) {
         const struct process *process = processes_find(p->processes, p->mapped[i], 0);
         unwind_publisher_mapped(p->publisher, process);
         if (p->contexts)
@@ -95,5 +96,5 @@ void process_events_forget_exited(struct pipeline *p, uint64_t now_ns)
                 thread_contexts_forget(p->contexts, pids[i]);
             watched_processes_forget(p->watched, pids[i]);
         }
-    } while (count == array_size(pids));
+    } while (count == array_size(pids) && !turn_time_is_over());
 }

@@ -15,8 +15,10 @@ void process_events_take(struct pipeline *p, const struct record_header *record)
  * early, so that samples in between are resolved with it. */
 void process_events_apply_early_mapping(struct pipeline *p, size_t exec);
 
-/* The end of a turn: publishes the processes that mapped code. */
+/* The end of a turn: publishes the processes that mapped code, as far as the turn has time; the others are published
+ * when they are sampled. */
 void process_events_end_turn(struct pipeline *p);
 
-/* Removes the data of processes that exited some seconds before `now_ns`: no record of them can follow. */
+/* Removes the data of processes that exited some seconds before `now_ns`: no record of them can follow. As far as the
+ * turn has time. */
 void process_events_forget_exited(struct pipeline *p, uint64_t now_ns);

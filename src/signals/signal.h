@@ -141,7 +141,9 @@ struct signal {
     void (*before_exec)(void *self, uint32_t pid);
     /* This thread has exited; tid 0: the whole process is gone and forgotten. */
     void (*exited)(void *self, uint32_t pid, uint32_t tid);
-    void (*turn)(void *self, const struct mapped_processes *mapped); /* all records of a turn have been taken */
+    /* The records of a turn have been taken. Work that can wait for the next turn asks base/turn_time.h. */
+    void (*turn)(void *self, const struct mapped_processes *mapped);
+    uint64_t (*pending)(const void *self); /* the number of waits that it keeps for the next turn */
     void (*metrics)(void *self, struct metric_set *set);
     /* As its source's levels, for work shed where records are consumed. */
     const struct source_level *levels;

@@ -50,7 +50,7 @@ def test_every_node_event_is_documented():
 def test_every_loss_reason_is_documented():
     reasons = dict(re.findall(r'X\(\w+, "(\w+)",[ \\\n]+"([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
     assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons
-    agent_only = {"shed", "request_unmatched", "request_unbound", "request_not_detailed", "stream_unread", "call_uncounted"}
+    agent_only = {"shed", "request_unmatched", "request_unbound", "request_not_detailed", "stream_unread", "call_uncounted", "not_resolved"}
     manual = (TOP / "docs/man/sonde-record.1").read_text().replace("\\-", "-").partition(".SH LOSSES")[2].partition(".SH ")[0]
     assert dict(re.findall(r"^\.TP\n\.B (\w+)\n(.+)$", manual, re.M)) == {name: words for name, words in reasons.items() if name not in agent_only}
 

@@ -64,6 +64,9 @@ def test_names_return_when_the_helper_resumes(agent, run, program_without_build_
         os.kill(helper, signal.SIGCONT)
     for program in programs:
         wait_for(lambda: "deep_leaf" in folded(started, program.pid), 60, "names")  # noqa: B023
+    os.kill(helper, signal.SIGSTOP)
+    run(program_without_build_id("unknown-2"), 20, 600)
+    assert started.stop() == 0  # SIGTERM interrupts a wait for the helper
 
 
 @pytest.mark.statistical

@@ -93,6 +93,7 @@ export const LOSS_HELP: Record<string, string> = {
     request_not_detailed: 'requests counted without their latency breakdown, to keep within limits',
     stream_unread: 'sends of event streams that were not read to their end: too few tokens are counted',
     call_uncounted: 'calls of other services that found a kernel table full',
+    not_resolved: 'records and waits that were not resolved in time when Sonde ended',
     decode: 'malformed event records',
 };
 

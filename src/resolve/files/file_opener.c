@@ -11,6 +11,7 @@
 #include "base/descriptors.h"
 #include "base/helper_process.h"
 #include "base/mounts.h"
+#include "base/turn_time.h"
 #include "resolve/remote/file_wait.h"
 #include "resolve/remote/remote_file.h"
 
@@ -28,8 +29,6 @@
 #include <time.h>
 
 #define SEND_MAX_S     1
-#define TURN_WAIT_MS   5000
-#define ASK_MIN_MS     1500          /* long enough to detect a file system that does not respond */
 #define PAUSE_NS       1000000000ull /* first backoff after a failed read, doubled each time */
 #define PAUSE_MAX_NS   (64 * PAUSE_NS)
 #define BACKOFFS_MAX   32
@@ -59,9 +58,6 @@ struct file_opener {
         int socket; /* -1: none */
         pid_t tid;  /* the thread that accepted it; 0: no thread yet */
     } starved;
-    bool has_turns;
-    uint64_t waited_ns;     /* in this turn */
-    uint64_t last_reply_ns; /* when the last request ended */
     uint64_t requests, timed_out, refused, starts;
 };
 
@@ -121,14 +117,6 @@ void file_opener_free(struct file_opener *o)
     free(o);
 }
 
-static unsigned wait_budget_ms(const struct file_opener *o)
-{
-    const uint64_t waited_ms = o->waited_ns / 1000000;
-    if (!o->has_turns)
-        return FILE_WAIT_MAX_MS;
-    return waited_ms < TURN_WAIT_MS ? (unsigned)(TURN_WAIT_MS - waited_ms) : 0;
-}
-
 static int start_helper(struct file_opener *o)
 {
     const struct timeval send_timeout = {.tv_sec = SEND_MAX_S};
@@ -148,7 +136,8 @@ static int start_helper(struct file_opener *o)
     o->starts++;
     /* Waits until the helper runs, so that the deadline of a request covers the file only, never the helper's start. */
     char word;
-    if (file_wait(o->control, 0, wait_budget_ms(o)) == 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
+    if (file_wait(o->control, 0, turn_time_wait_ms(FILE_WAIT_MAX_MS)) == 0 &&
+        recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
         return 0;
     stop_helper(o);
     return -EAGAIN;
@@ -240,19 +229,9 @@ static bool has_only_pending_backoffs(const struct file_opener *o)
     return clock_monotonic_ns() - o->started_ns <= FRESH_START_NS;
 }
 
-void file_opener_begin_turn(struct file_opener *o)
-{
-    pthread_mutex_lock(&o->lock);
-    o->has_turns = true;
-    o->waited_ns = o->last_reply_ns = 0;
-    pthread_mutex_unlock(&o->lock);
-}
-
 void file_opener_report_timeout(struct file_opener *o, uint64_t mount_id)
 {
     pthread_mutex_lock(&o->lock);
-    if (o->last_reply_ns) /* the time since that request was spent in the failed reads */
-        o->waited_ns += clock_monotonic_ns() - o->last_reply_ns;
     if (mount_id && !is_backed_off(o, MOUNT_KEY | mount_id))
         add_backoff(o, MOUNT_KEY | mount_id, -1);
     pthread_mutex_unlock(&o->lock);
@@ -355,29 +334,25 @@ static int begin_request(struct file_opener *o, const struct file_request *reque
     pthread_mutex_lock(&o->lock);
     expire_backoffs(o);
     int r;
-    *ret_max_ms = wait_budget_ms(o);
+    *ret_max_ms = turn_time_wait_ms(FILE_WAIT_MAX_MS);
     if ((has_backoffs(o) && is_backed_off(o, key_of(request, key))) || has_only_pending_backoffs(o)) {
         o->refused++;
         r = -ETIMEDOUT;
-    } else if (*ret_max_ms < ASK_MIN_MS || is_starved(o)) {
+    } else if (!*ret_max_ms || is_starved(o)) {
         o->refused++;
         r = -EAGAIN;
     } else {
-        const uint64_t start_ns = clock_monotonic_ns();
         o->requests++;
         r = send_to_helper(o, request, fd);
-        o->waited_ns += clock_monotonic_ns() - start_ns;
     }
     pthread_mutex_unlock(&o->lock);
     return r;
 }
 
-/* Accounts for the end `r` of a request that started at `start_ns`. Takes `socket` when the reply is still pending. */
-static void finish_request(struct file_opener *o, uint64_t start_ns, int r, uint64_t key, pid_t tid, int *socket)
+/* Accounts for the end `r` of a request. Takes `socket` when the reply is still pending. */
+static void finish_request(struct file_opener *o, int r, uint64_t key, pid_t tid, int *socket)
 {
     pthread_mutex_lock(&o->lock);
-    o->last_reply_ns = clock_monotonic_ns();
-    o->waited_ns += o->last_reply_ns - start_ns;
     if (r == -ETIMEDOUT) {
         o->timed_out++;
         add_backoff(o, key, take_fd(socket));
@@ -399,9 +374,8 @@ static int ask_helper(struct file_opener *o, const struct file_request *request,
     _cleanup_close_ int socket = begin_request(o, request, fd, key, &max_ms);
     if (socket < 0)
         return socket;
-    const uint64_t start_ns = clock_monotonic_ns();
     int r = wait_for_reply(socket, max_ms, &tid);
-    finish_request(o, start_ns, r, r == -ETIMEDOUT ? key_of(request, key) : 0, tid, &socket);
+    finish_request(o, r, r == -ETIMEDOUT ? key_of(request, key) : 0, tid, &socket);
     struct file_reply reply;
     int opened = -1;
     if (r == 0)

@@ -23,12 +23,9 @@ DEFINE_FREEP(file_opener)
  * when it runs already, or -errno: the next request tries again. */
 int file_opener_start(struct file_opener *o);
 
-/* Starts a turn: until the next call, all requests together may wait five seconds, because other work waits for the
- * caller. Further requests fail with -EAGAIN, and so do all requests while the helper gets no CPU time. */
-void file_opener_begin_turn(struct file_opener *o);
-
 /* The following functions return a descriptor or -errno. -ETIMEDOUT: the file system does not respond at present.
- * -EAGAIN: retry in another turn.
+ * -EAGAIN: retry in another turn, because the time of this one is over (base/turn_time.h) or the helper gets no CPU
+ * time. A request waits five seconds at most.
  *
  * Opens the file of a sight. A local file: a descriptor for reading. A remote file (`is_remote` in its identity): an
  * O_PATH descriptor whose only use is file_opener_reopen. */

@@ -5,7 +5,6 @@
 #include "resolve/lines/source_lines.h"
 
 #include "base/clock.h"
-#include "resolve/files/file_opener.h"
 #include "resolve/lines/line_files.h"
 #include "resolve/lines/line_helper.h"
 #include "resolve/lines/line_objects.h"
@@ -260,10 +259,8 @@ static enum source_line_reason look_up_file(struct source_lines *s, uint32_t fir
     if (s->stopped || clock_monotonic_ns() > s->end_ns)
         return SOURCE_LINE_ENDED;
     int r = line_objects_find(s->objects, profile_text(p, lookup->mapping), profile_text(p, lookup->build_id), &object);
-    if (r == 0) {
-        file_opener_begin_turn(objects_opener(object_entry_of(object)->registry));
+    if (r == 0)
         r = line_files_open(object, s->options.debug_root, s->options.fetcher, LINE_FILES_COPY_MAX, &files);
-    }
     s->stopped |= r == -ECANCELED;
     if (s->stopped)
         return SOURCE_LINE_ENDED;

@@ -54,9 +54,8 @@ int processes_start_helper(struct processes *p);
 int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to);
 /* CPU time of all file helpers so far. */
 uint64_t processes_helper_cpu_ns(struct processes *p);
-/* Starts a turn: frees the resources that were replaced in the last one, and requests to the file helper may again
- * together wait a few seconds (file_opener_begin_turn). Memory for replaced resources is bounded by the turn: at most
- * one for each call of processes_resource, each process removed and, with new pods, each process. */
+/* Starts a turn: frees the resources that were replaced in the last one. Memory for replaced resources is bounded by
+ * the turn: at most one for each call of processes_resource, each process removed and, with new pods, each process. */
 void processes_begin_turn(struct processes *p);
 
 /* Applies a valid RECORD_PROCESS_* record; ignores other kinds. Records must come in time order. May free any process,

@@ -98,7 +98,6 @@ int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct b
 void processes_begin_turn(struct processes *p)
 {
     processes_free_retired(p);
-    file_opener_begin_turn(objects_opener(p->objects));
 }
 
 /* The image that /proc shows now; NULL when the process has none (any more). */

@@ -2,6 +2,7 @@
 #include "resolve/remote/file_wait.h"
 
 #include "base/cleanup.h"
+#include "base/turn_time.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +49,8 @@ int file_wait(int socket, pid_t tid, unsigned max_ms)
     struct pollfd answer = {.fd = socket, .events = POLLIN};
     uint64_t last = 0;
     unsigned sleeping_polls = 0;
-    for (unsigned ms = 0; ms < max_ms && sleeping_polls < SLEEPING_POLLS; ms += POLL_MS) {
+    for (unsigned ms = 0; ms < max_ms && sleeping_polls < SLEEPING_POLLS && !turn_time_is_interrupted();
+         ms += POLL_MS) {
         int ready;
         do
             ready = poll(&answer, 1, POLL_MS);

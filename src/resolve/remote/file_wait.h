@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define FILE_WAIT_MAX_MS 10000 /* limit where the caller holds up no pipeline turn */
+#define FILE_WAIT_MAX_MS 5000 /* limit where the caller's turn does not end before (base/turn_time.h) */
 
 /* Waits until `socket` is readable. `tid` is the helper thread that serves the request; 0: no thread has accepted it
  * yet, which can only be for lack of CPU time. Returns 0; -ETIMEDOUT when the thread has slept for one second;
- * -EBUSY when `max_ms` have passed and it has not. */
+ * -EBUSY when `max_ms` have passed, or the time of the turn was interrupted, and it has not. */
 int file_wait(int socket, pid_t tid, unsigned max_ms);
 
 /* True when the thread has had CPU time and is now sleeping. */

@@ -1,6 +1,8 @@
 /* Hash table of threads by TID, each with its stacks and one sum; see wait_sums.h. */
 #include "resolve/sample/wait_sums.h"
 
+#include "base/turn_time.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,6 +25,7 @@ struct wait_sums {
     size_t bytes, max_bytes;
     void (*take)(void *context, const struct wait_sum *sum);
     void *context;
+    size_t next_bucket; /* where wait_sums_flush_all goes on */
     struct waiter *buckets[BUCKETS];
 };
 
@@ -52,10 +55,11 @@ static const struct stack_record *stack_of(const struct waiter *w, const struct 
     return wait->stack_ns && w->stack && w->stack->h.time_ns == wait->stack_ns ? w->stack : NULL;
 }
 
-static void flush_waiter(struct wait_sums *s, struct waiter *w)
+/* False: there was nothing to emit. */
+static bool flush_waiter(struct wait_sums *s, struct waiter *w)
 {
     if (!w->sum.waits && !w->sum.queued)
-        return;
+        return false;
     w->sum.wait = &w->wait;
     w->sum.stack = stack_of(w, &w->wait);
     w->sum.waker = w->wait.waker > OFF_CPU_WAKER_UNSEEN && w->waker && (uint32_t)w->waker->h.time_ns == w->wait.waker_ns
@@ -63,6 +67,7 @@ static void flush_waiter(struct wait_sums *s, struct waiter *w)
                        : NULL;
     s->take(s->context, &w->sum);
     w->sum = (struct wait_sum){0};
+    return true;
 }
 
 static void remove_waiter(struct wait_sums *s, struct waiter **place)
@@ -205,8 +210,29 @@ void wait_sums_flush(struct wait_sums *s, uint32_t pid)
 {
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct waiter *w = s->buckets[i]; w; w = w->next)
-            if (!pid || w->pid == pid || (w->waker && w->waker->h.pid == pid))
+            if (w->pid == pid || (w->waker && w->waker->h.pid == pid))
                 flush_waiter(s, w);
+}
+
+void wait_sums_flush_all(struct wait_sums *s)
+{
+    bool is_over = false;
+    for (size_t i = 0; i < BUCKETS && !is_over; i++) {
+        bool is_emitted = false;
+        for (struct waiter *w = s->buckets[s->next_bucket]; w; w = w->next)
+            is_emitted |= flush_waiter(s, w);
+        s->next_bucket = (s->next_bucket + 1) % BUCKETS;
+        is_over = is_emitted && turn_time_is_over();
+    }
+}
+
+uint64_t wait_sums_pending(const struct wait_sums *s)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct waiter *w = s->buckets[i]; w; w = w->next)
+            count += w->sum.waits + w->sum.queued;
+    return count;
 }
 
 static void remove_in_bucket(struct wait_sums *s, struct waiter **place, uint32_t pid, uint32_t tid)

@@ -40,7 +40,12 @@ int wait_sums_waker(struct wait_sums *s, const struct stack_record *record);
  * wait of its own. */
 void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record);
 
-/* Emits the sums of a process, and those whose waker belongs to it (0: all sums). */
+/* Emits the sums of a process, and those whose waker belongs to it. */
 void wait_sums_flush(struct wait_sums *s, uint32_t pid);
+/* Emits all sums, as far as the turn has time (base/turn_time.h), but those of at least one bucket of the hash table;
+ * the next call goes on with the others, to which waits may be added meanwhile. */
+void wait_sums_flush_all(struct wait_sums *s);
+/* The number of waits in the sums that were not emitted yet. */
+uint64_t wait_sums_pending(const struct wait_sums *s);
 /* Emits the sums of an exited thread (tid 0: of all threads of `pid`) and removes it. */
 void wait_sums_forget(struct wait_sums *s, uint32_t pid, uint32_t tid);

@@ -2,26 +2,27 @@
 #include "resolve/symbols/demangler.h"
 
 #include "base/clock.h"
+#include "base/turn_time.h"
 
 #include <errno.h>
 #include <string.h>
 #include <xxhash.h>
 
-#define CPU_MAX_NS   10000000ull  /* of one name; the longest ones of real programs take some 100 us */
-#define WAIT_MAX_NS  100000000ull /* on a busy node, until the process gets a CPU */
+#define CPU_MAX_NS   10000000ull /* of one name; the longest ones of real programs take some 100 us */
+#define WAIT_MAX_MS  100         /* on a busy node, until the process gets a CPU */
 #define WAIT_STEP_MS 5
 
 /* -EAGAIN: the process has had no CPU time for the name yet; -EPIPE: it was ended, by the name or because of it. */
 static int wait_for_name(struct name_process *p, const struct name_message **ret)
 {
-    const uint64_t start_ns = clock_monotonic_ns();
+    const uint64_t end_ns = clock_monotonic_ns() + turn_time_wait_ms(WAIT_MAX_MS) * 1000000ull;
     for (;;) {
         const int r = name_process_receive(p, WAIT_STEP_MS, ret);
         if (r == 0) /* the process is not trusted: one message with one text */
             return (*ret)->is_last && (*ret)->size && !(*ret)->data[(*ret)->size - 1] ? 0 : -EPIPE;
         if (r == -EPIPE)
             return r;
-        if (clock_monotonic_ns() - start_ns >= WAIT_MAX_NS) {
+        if (clock_monotonic_ns() >= end_ns) {
             name_process_abandon(p);
             return -EAGAIN;
         }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/helper_process.h"
 #include "base/sandbox.h"
+#include "base/turn_time.h"
 #include "resolve/symbols/demangle.h"
 #include "resolve/symbols/xz.h"
 
@@ -214,6 +215,8 @@ int name_process_receive(struct name_process *p, int wait_ms, const struct name_
 static int get_ready(struct name_process *p)
 {
     const struct name_message *late;
+    if (!turn_time_wait_ms(1))
+        return -EAGAIN;
     while (p->is_owed)
         if (name_process_receive(p, 0, &late) == -EAGAIN)
             return -EAGAIN;

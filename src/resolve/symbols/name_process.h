@@ -40,7 +40,8 @@ struct name_task_counts {
 const struct name_task_counts *name_process_counts(const struct name_process *p, enum name_task task);
 
 /* Begins a task that may take `cpu_max_ns` of CPU time. 0; -EPERM: the input with this hash took too long before;
- * -EAGAIN: the process is busy with an earlier task, or not there at present. */
+ * -EAGAIN: the process is busy with an earlier task, or not there at present, or the turn's time is over
+ * (base/turn_time.h). */
 int name_process_begin(struct name_process *p, enum name_task task, uint64_t input_hash, uint64_t cpu_max_ns);
 
 /* Sends up to NAME_MESSAGE_BYTES of the input. 0; -EAGAIN: the process does not read at present; -EPIPE: it had ended

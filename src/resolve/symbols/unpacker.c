@@ -2,6 +2,7 @@
 #include "resolve/symbols/unpacker.h"
 
 #include "base/clock.h"
+#include "base/turn_time.h"
 #include "resolve/symbols/xz.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <xxhash.h>
 
 #define CPU_MAX_NS  500000000ull /* the largest real ones take some 300 ms */
-#define WAIT_MAX_NS 1000000000ull
+#define WAIT_MAX_MS 1000
 
 struct result {
     uint8_t *data;
@@ -48,7 +49,7 @@ static int send_more(struct name_process *p, const char *packed, size_t size, si
 
 static int exchange(struct name_process *p, const char *packed, size_t size, struct result *result)
 {
-    const uint64_t start_ns = clock_monotonic_ns();
+    const uint64_t end_ns = clock_monotonic_ns() + turn_time_wait_ms(WAIT_MAX_MS) * 1000000ull;
     size_t sent = 0;
     for (;;) {
         const struct name_message *m;
@@ -60,7 +61,7 @@ static int exchange(struct name_process *p, const char *packed, size_t size, str
         const int added = r == 0 ? add_to_result(result, m) : 0;
         if (r == 0 && added == 0 && m->is_last)
             return m->error;
-        if (added < 0 || clock_monotonic_ns() - start_ns > WAIT_MAX_NS) {
+        if (added < 0 || clock_monotonic_ns() > end_ns) {
             name_process_abandon(p);
             return added < 0 ? added : -EAGAIN;
         }

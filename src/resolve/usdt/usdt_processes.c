@@ -295,7 +295,6 @@ static int scan_process(struct usdt_processes *w, uint32_t pid)
     if (r < 0)
         return r;
     memcpy(s.command, stat.command, sizeof(s.command));
-    file_opener_begin_turn(objects_opener(w->objects));
     r = read_lines(w, &s); /* a kernel thread has none */
     if (r < 0 || w->line_count == 0)
         return r;

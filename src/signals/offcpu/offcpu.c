@@ -85,7 +85,12 @@ static void forget_waits_of(void *self, uint32_t pid, uint32_t tid)
 static void end_turn(void *self, const struct mapped_processes *mapped)
 {
     (void)mapped;
-    wait_samples_flush(((const struct off_cpu_signal *)self)->waits, 0);
+    wait_samples_flush_all(((const struct off_cpu_signal *)self)->waits);
+}
+
+static uint64_t count_pending(const void *self)
+{
+    return wait_samples_pending(((const struct off_cpu_signal *)self)->waits);
 }
 
 /* The waits that are not in the profile: together with the profile they account for all off-CPU time. */
@@ -150,5 +155,6 @@ const struct signal signal_offcpu = {
     .before_exec = resolve_waits_of,
     .exited = forget_waits_of,
     .turn = end_turn,
+    .pending = count_pending,
     .summarize = summarize_waits,
 };

@@ -157,6 +157,16 @@ void wait_samples_flush(struct wait_samples *w, uint32_t pid)
     wait_sums_flush(w->sums, pid);
 }
 
+void wait_samples_flush_all(struct wait_samples *w)
+{
+    wait_sums_flush_all(w->sums);
+}
+
+uint64_t wait_samples_pending(const struct wait_samples *w)
+{
+    return wait_sums_pending(w->sums);
+}
+
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid)
 {
     wait_sums_forget(w->sums, pid, tid);

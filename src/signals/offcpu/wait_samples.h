@@ -20,6 +20,8 @@ void wait_samples_free(struct wait_samples *w);
 void wait_samples_stack(struct wait_samples *w, const struct stack_record *record);
 void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record);
 void wait_samples_flush(struct wait_samples *w, uint32_t pid);
+void wait_samples_flush_all(struct wait_samples *w);
+uint64_t wait_samples_pending(const struct wait_samples *w);
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid);
 
 /* The number of waits so far whose waker is unknown although wakers are recorded. */

@@ -2,12 +2,16 @@
  * FIFO without a writer stands in for a dead file system. */
 #include "resolve/files/file_opener.h"
 
+#include "base/turn_time.h"
+
 #include "resolve/elf/elf.h"
 #include "resolve/proc/maps.h"
+#include "resolve/remote/file_wait.h"
 #include "resolve/remote/remote_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +29,8 @@
 #include <cmocka.h>
 
 #include "../../emulated.h"
+
+#define HOUR_NS (3600 * 1000000000ull)
 
 static struct file_opener *opener;
 static char folder[64];
@@ -38,6 +45,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    turn_time_end();
+    turn_time_resume();
     file_opener_free(opener);
     return rmdir(folder);
 }
@@ -305,7 +314,7 @@ static void test_starved_helper_is_waited_for(void **state)
     assert_int_equal(opener_stats().timed_out, 0);
 }
 
-/* The total wait for a turn is bounded: a helper without CPU time costs one wait, until it gets some. */
+/* A helper without CPU time costs one wait, until it gets some. */
 static void test_starved_helper_delays_one_turn(void **state)
 {
     (void)state;
@@ -318,7 +327,7 @@ static void test_starved_helper_delays_one_turn(void **state)
     const uint64_t asked = opener_stats().requests;
     stop_helper(pid);
     for (int turn = 0; turn < 3; turn++) {
-        file_opener_begin_turn(opener);
+        turn_time_begin(HOUR_NS, HOUR_NS);
         for (uint32_t i = 0; i < ASKED; i++)
             assert_int_equal(file_opener_read_proc(opener, self, i + 1, "maps", 1 << 20, &text), -EAGAIN);
     }
@@ -329,36 +338,79 @@ static void test_starved_helper_delays_one_turn(void **state)
 
     assert_int_equal(kill(pid, SIGCONT), 0);
     int r;
-    do {
-        file_opener_begin_turn(opener);
+    do
         r = file_opener_read_proc(opener, self, 1, "maps", 1 << 20, &text);
-    } while (r == -EAGAIN); /* until it has run again */
+    while (r == -EAGAIN); /* until it has run again */
     assert_int_equal(r, 0);
     assert_true(text.size > 0);
 }
 
-/* The maximum number of files: the rest is left for the next turn. */
+static void expect_no_request(int proc_fd)
+{
+    _cleanup_buf_ struct buf text = {0};
+    const struct file_opener_stats before = opener_stats();
+    assert_int_equal(file_opener_read_proc(opener, proc_fd, 1, "maps", 1 << 20, &text), -EAGAIN);
+    assert_int_equal(opener_stats().requests, before.requests);
+    assert_int_equal(opener_stats().refused, before.refused + 1);
+}
+
+static void test_turn_without_time_requests_nothing(void **state)
+{
+    (void)state;
+    _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_buf_ struct buf text = {0};
+    turn_time_begin(HOUR_NS, 0);
+    expect_no_request(self);
+    turn_time_begin(HOUR_NS, HOUR_NS);
+    turn_time_interrupt();
+    expect_no_request(self);
+    turn_time_resume();
+    assert_int_equal(file_opener_read_proc(opener, self, 1, "maps", 1 << 20, &text), 0);
+}
+
+static void *interrupt(void *arg)
+{
+    (void)arg;
+    turn_time_interrupt();
+    return NULL;
+}
+
+/* Without the interruption, this wait would last for weeks. */
+static void test_interruption_ends_a_wait(void **state)
+{
+    (void)state;
+    int pair[2];
+    pthread_t thread;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt, NULL), 0);
+    assert_int_equal(file_wait(pair[0], 0, UINT_MAX / 2), -EBUSY);
+    pthread_join(thread, NULL);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* The maximum number of files: the rest is left for the next turn. Each of them costs a second. */
 static void test_dead_files_delay_a_turn_by_a_bound(void **state)
 {
     (void)state;
-    enum { DEAD = 8, TURN_MAX = 5 };
+    enum { DEAD = 8, TURN_MAX = 3 };
     char path[80];
     _cleanup_close_ int directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_buf_ struct buf text = {0};
     snprintf(path, sizeof(path), "%s/fifo", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
-    file_opener_begin_turn(opener);
+    turn_time_begin(HOUR_NS, TURN_MAX * 1000000000ull);
     for (uint32_t i = 0; i < DEAD; i++) {
         int r = file_opener_read_proc(opener, directory, i + 1, "fifo", 100, &text);
         assert_true(r == -ETIMEDOUT || r == -EAGAIN);
     }
     const uint64_t dead = opener_stats().timed_out;
     assert_true(dead <= TURN_MAX);
+    turn_time_end();
     int r;
-    do {
-        file_opener_begin_turn(opener);
+    do
         r = file_opener_read_proc(opener, directory, DEAD, "fifo", 100, &text);
-    } while (r == -EAGAIN);
+    while (r == -EAGAIN);
     assert_int_equal(r, -ETIMEDOUT);
     assert_int_equal(opener_stats().timed_out, dead + 1);
     unlink(path);
@@ -385,11 +437,18 @@ static void test_killed_helper_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_own_program_is_opened),           TEST(test_missing_files),
-        TEST(test_process_files_are_read),          TEST(test_executable_mappings),
-        TEST(test_file_that_never_answers),         TEST(test_dozens_of_files_that_never_answer),
-        TEST(test_unresponsive_mount_is_suspended), TEST(test_starved_helper_is_waited_for),
-        TEST(test_starved_helper_delays_one_turn),  TEST(test_dead_files_delay_a_turn_by_a_bound),
+        TEST(test_own_program_is_opened),
+        TEST(test_missing_files),
+        TEST(test_process_files_are_read),
+        TEST(test_executable_mappings),
+        TEST(test_file_that_never_answers),
+        TEST(test_dozens_of_files_that_never_answer),
+        TEST(test_unresponsive_mount_is_suspended),
+        TEST(test_starved_helper_is_waited_for),
+        TEST(test_starved_helper_delays_one_turn),
+        TEST(test_dead_files_delay_a_turn_by_a_bound),
+        TEST(test_turn_without_time_requests_nothing),
+        TEST(test_interruption_ends_a_wait),
         TEST(test_killed_helper_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

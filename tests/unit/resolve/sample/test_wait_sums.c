@@ -2,6 +2,8 @@
  * little memory there is. */
 #include "resolve/sample/wait_sums.h"
 
+#include "base/turn_time.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +77,7 @@ static void test_equal_waits_are_summed(void **state)
     wait_sums_flush(w, 6);
     assert_int_equal(t.count, 0);
     wait_sums_flush(w, 7);
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.count, 2);
     size_t at = t.rows[0].tid == 9;
     assert_int_equal(t.rows[at].sum.waits, 2);
@@ -103,7 +105,7 @@ static void test_different_waits_stay_separate(void **state)
     assert_int_equal(t.rows[1].sum.queued_ns, 100);
     put_wait(w, 8, 1250, 1400, 0, 0);
     put_wait(w, 8, 900, 1600, 0, 0); /* that one is gone */
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.count, 4);
     assert_int_equal(t.rows[2].stack_ns, 1250);
     assert_int_equal(t.rows[3].stack_ns, 0);
@@ -141,7 +143,7 @@ static void test_user_stack_arrives_later(void **state)
     assert_int_equal(t.rows[1].size_bytes, sizeof(struct stack_record) + 4096);
     put_wait(w, 8, 1300, 1400, 0, 0);
     assert_int_equal(put_more(w, 8, 900, 4096), 0);
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.count, 3);
     assert_int_equal(t.rows[2].stack_ns, 1300);
 }
@@ -159,7 +161,7 @@ static void test_later_user_stacks_are_bounded(void **state)
     }
     assert_int_equal(put_more(w, 6, 900, 16 << 10), 0); /* of a running thread */
     put_wait(w, 5, 900, 1000, 0, 0);
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.rows[0].size_bytes, sizeof(struct stack_record)); /* the previous stack is kept */
 }
 
@@ -178,7 +180,7 @@ static void test_evicted_stack_flushes_its_waits(void **state)
     put_wait(w, 8, 900, 1200, 0, 0); /* another thread with that id would have another stack */
     wait_sums_forget(w, 7, 0);
     assert_int_equal(t.count, 3);
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.count, 3);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(t.rows[i].stack_ns, i == 1 && t.rows[i].tid == 8 ? 0 : t.rows[i].tid == 8 && i > 0 ? 0 : 900);
@@ -225,7 +227,7 @@ static void test_waits_are_summed_by_waker(void **state)
     assert_int_equal(t.rows[1].waker_ns, 0);
     put_ended(w, 4000, OFF_CPU_WAKER_THREAD, WAKER_NS + 1);
     put_ended(w, 5000, OFF_CPU_WAKER_THREAD, WAKER_NS); /* that one is gone */
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.count, 4);
     assert_int_equal(t.rows[2].waker_ns, WAKER_NS + 1);
     assert_int_equal(t.rows[3].waker_ns, 0);
@@ -237,7 +239,7 @@ static void test_waits_are_summed_by_waker(void **state)
     assert_int_equal(t.rows[4].waker_ns, WAKER_NS + 1);
     wait_sums_forget(w, 7, 8);
     put_ended(w, 7000, OFF_CPU_WAKER_THREAD, WAKER_NS + 1);
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.rows[5].waker_ns, 0);
 }
 
@@ -251,7 +253,7 @@ static void put_part(struct wait_sums *w, uint64_t start_ns, uint64_t end_ns, ui
         .count = 1,
         .flags = flags};
     wait_sums_add(w, &wait);
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
 }
 
 #define GOES_ON (OFF_CPU_UNFINISHED | OFF_CPU_SO_FAR)
@@ -307,9 +309,34 @@ static void test_memory_is_bounded(void **state)
     assert_int_equal(put_stack(w, 100, 900), -ENOSPC);
     for (uint32_t tid = 1; tid < 100; tid++)
         put_wait(w, tid, 900, 1000, 0, 0);
-    wait_sums_flush(w, 0);
+    wait_sums_flush_all(w);
     assert_int_equal(t.ns, 99 * 100);
     assert_true(t.count > 90); /* most did not fit */
+}
+
+/* A turn without time emits one sum. The next one goes on with the others, so that no thread is left out. */
+static void test_turn_without_time_emits_one_sum(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
+    assert_int_equal(wait_sums_new(1 << 20, store_sum, &t, &w), 0);
+    for (uint32_t tid = 1; tid <= 3; tid++)
+        put_wait(w, tid, 0, 1000, 10, 0); /* a wait and its time in the queue */
+    assert_int_equal(wait_sums_pending(w), 6);
+    turn_time_begin(0, 0);
+    wait_sums_flush_all(w);
+    assert_int_equal(t.count, 1);
+    assert_int_equal(wait_sums_pending(w), 4);
+    put_wait(w, 1, 0, 2000, 10, 0);
+    wait_sums_flush_all(w);
+    wait_sums_flush_all(w);
+    turn_time_end();
+    assert_int_equal(t.count, 3);
+    assert_int_equal(t.rows[0].tid + t.rows[1].tid + t.rows[2].tid, 1 + 2 + 3);
+    wait_sums_flush_all(w);
+    assert_int_equal(t.ns, 4 * 100);
+    assert_int_equal(wait_sums_pending(w), 0);
 }
 
 int main(void)
@@ -324,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_unfinished_wait_is_counted_once),
         cmocka_unit_test(test_unfinished_wait_without_space_is_emitted_once),
         cmocka_unit_test(test_memory_is_bounded),
+        cmocka_unit_test(test_turn_without_time_emits_one_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

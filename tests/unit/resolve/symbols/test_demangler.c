@@ -1,6 +1,8 @@
 /* The confined process that demangles: its answers, and names that would keep it busy for years. */
 #include "resolve/symbols/demangler.h"
 
+#include "base/turn_time.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -175,6 +177,16 @@ static void test_a_late_answer_is_not_that_of_the_next_name(void **state)
     assert_true(metric(*state, "sonde_self_names_unanswered") >= 2);
 }
 
+static void test_turn_without_time_asks_for_no_name(void **state)
+{
+    turn_time_begin(0, 0);
+    expect_answer(*state, "_Z1fv", -EAGAIN, "_Z1fv");
+    turn_time_end();
+    assert_true(metric(*state, "sonde_self_names_demangled") == 0);
+    assert_true(metric(*state, "sonde_self_names_unanswered") == 1);
+    expect_answer(*state, "_Z1fv", 0, "f");
+}
+
 /* No capability, a seccomp filter, no root's UID. */
 static void test_the_process_is_confined(void **state)
 {
@@ -202,6 +214,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_short_ones_are_demangled, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_process_that_crashes_is_started_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_late_answer_is_not_that_of_the_next_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_turn_without_time_asks_for_no_name, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_process_is_confined, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
