@@ -26,3 +26,9 @@ void cpu_share_spend(struct cpu_share *s, uint64_t cpu_ns)
 {
     s->saved_ns -= (double)cpu_ns;
 }
+
+uint64_t cpu_share_rest_ns(uint64_t cpu_ns, unsigned parts, uint64_t least_ns)
+{
+    const uint64_t rest_ns = cpu_ns * parts;
+    return rest_ns > least_ns ? rest_ns : least_ns;
+}

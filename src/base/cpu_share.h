@@ -26,3 +26,7 @@ bool cpu_share_is_plentiful(const struct cpu_share *s);
 
 /* Work has used this much CPU time. */
 void cpu_share_spend(struct cpu_share *s, uint64_t cpu_ns);
+
+/* Without a bucket: how long work rests after a piece that used `cpu_ns`, so that it uses one part in `parts` of a CPU
+ * at most; at least `least_ns`. */
+uint64_t cpu_share_rest_ns(uint64_t cpu_ns, unsigned parts, uint64_t least_ns);

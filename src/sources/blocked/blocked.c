@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/cpu_share.h"
 
 #include "blocked.skel.h"
 
@@ -19,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WALK_SHARE      1000 /* of a CPU goes to walks, at most */
+#define WALK_SHARE      1000 /* one part in so many of a CPU goes to walks, at most */
 #define IDLE_HUNDREDTHS 5    /* load average below which no task is blocked: one that is for 10 s raises it by 0.15 */
 
 struct blocked_source {
@@ -180,9 +181,9 @@ static void check_node(struct blocked_source *s, struct batch *batch, uint64_t n
         s->last->count = 0;
     if (is_idle || walk_tasks(s, batch, now_ns) == 0)
         put_walk(s, batch, is_idle ? &none : &s->bpf->bss->counts, load, now_ns);
-    const uint64_t took_ns = clock_thread_cpu_ns() - begin_ns, pause_ns = took_ns * WALK_SHARE;
+    const uint64_t took_ns = clock_thread_cpu_ns() - begin_ns;
     s->run_time_ns += took_ns;
-    s->next_walk_ns = now_ns + (pause_ns > BLOCKED_INTERVAL_NS ? pause_ns : BLOCKED_INTERVAL_NS);
+    s->next_walk_ns = now_ns + cpu_share_rest_ns(took_ns, WALK_SHARE, BLOCKED_INTERVAL_NS);
 }
 
 static int blocked_start(void *self)

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/cpu_share.h"
 
 #include "drops.skel.h"
 
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_SHARE  1000            /* of a CPU goes to checks, at most */
+#define CHECK_SHARE  1000            /* one part in so many of a CPU goes to checks, at most */
 #define PEER_IDLE_NS 600000000000ull /* then a peer is forgotten */
 
 /* ---- opening ---- */
@@ -219,9 +220,9 @@ static void check_all(struct check *c)
     const struct drops_snapshot swapped = s->last;
     s->last = s->next;
     s->next = swapped;
-    const uint64_t pause_ns = (clock_thread_cpu_ns() - begin_ns) * CHECK_SHARE;
+    const uint64_t took_ns = clock_thread_cpu_ns() - begin_ns;
     s->checked_ns = c->now_ns;
-    s->next_check_ns = c->now_ns + (pause_ns > DROPS_INTERVAL_NS ? pause_ns : DROPS_INTERVAL_NS);
+    s->next_check_ns = c->now_ns + cpu_share_rest_ns(took_ns, CHECK_SHARE, DROPS_INTERVAL_NS);
 }
 
 static int drops_drain(void *self, struct batch *batch)

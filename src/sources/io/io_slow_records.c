@@ -6,6 +6,7 @@
 #include "sources/io/io_skeleton.h"
 
 #include "base/clock.h"
+#include "base/cpu_share.h"
 
 #include "io_pending.skel.h"
 
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 #define WALK_NS    1000000000ull /* between two walks at least */
-#define WALK_SHARE 200           /* and so many times the CPU time of the last one */
+#define WALK_SHARE 200           /* one part in so many of a CPU goes to walks, at most */
 
 struct io_slow_records {
     struct record_ring ring;
@@ -107,8 +108,8 @@ static void walk(struct io_slow_records *s)
     _cleanup_close_ int fd = bpf_iter_create(bpf_link__fd(s->walk));
     while (fd >= 0 && (read(fd, nothing, sizeof(nothing)) > 0 || errno == EINTR))
         errno = 0;
-    const uint64_t pause_ns = (clock_thread_cpu_ns() - begin_ns) * WALK_SHARE;
-    s->next_walk_ns = clock_monotonic_ns() + (pause_ns > WALK_NS ? pause_ns : WALK_NS);
+    const uint64_t took_ns = clock_thread_cpu_ns() - begin_ns;
+    s->next_walk_ns = clock_monotonic_ns() + cpu_share_rest_ns(took_ns, WALK_SHARE, WALK_NS);
 }
 
 int io_slow_records_drain(struct io_slow_records *s, bool is_enabled, struct batch *batch)

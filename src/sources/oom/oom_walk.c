@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/cpu_share.h"
 #include "base/labelled_number.h"
 #include "sources/attach/iterator.h"
 
@@ -21,7 +22,7 @@
 
 #define CHECK_NS      250000000ull
 #define WALK_NS       10000000000ull
-#define WALK_SHARE    1000        /* of the time goes to walks, at most */
+#define WALK_SHARE    1000        /* one part in so many of a CPU goes to walks, at most */
 #define GROWN_KIB     (16u << 10) /* the node's memory grows by that much: a walk is due at once */
 #define SAMPLES_HZ    8           /* of a process */
 #define FAULTS_HZ_MAX 20000       /* of a process: the kernel takes some 50 ns to count one */
@@ -210,7 +211,7 @@ static void find_growth(struct oom_source *s, uint64_t now_ns)
     oom_growth_begin(s->growth, now_ns);
     if (walk_processes(s, 0, add_process, s->growth) == 0)
         watch_fastest(s);
-    s->next_walk_ns = now_ns + (s->run_time_ns - before_ns) * WALK_SHARE;
+    s->next_walk_ns = now_ns + cpu_share_rest_ns(s->run_time_ns - before_ns, WALK_SHARE, 0);
 }
 
 void oom_follow_growth(struct oom_source *s, uint64_t now_ns)

@@ -44,12 +44,20 @@ static void test_unlimited_share_always_allows(void **state)
     assert_true(cpu_share_allows(&s, 1));
 }
 
+static void test_rest_makes_a_share(void **state)
+{
+    (void)state;
+    assert_int_equal(cpu_share_rest_ns(SECOND_NS / 100, 1000, SECOND_NS), 10 * SECOND_NS);
+    assert_int_equal(cpu_share_rest_ns(SECOND_NS / 100, 10, SECOND_NS), SECOND_NS); /* at least */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_work_waits_until_its_cost_is_earned),
         cmocka_unit_test(test_savings_are_bounded),
         cmocka_unit_test(test_unlimited_share_always_allows),
+        cmocka_unit_test(test_rest_makes_a_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
