@@ -1,7 +1,7 @@
 /* See tls_sites.h. */
 #include "resolve/elf/tls_sites.h"
 
-#include "resolve/elf/elf_functions.h"
+#include "resolve/elf/elf_addresses.h"
 #include "resolve/elf/x86_code.h"
 
 #include <elf.h>
@@ -247,9 +247,9 @@ int tls_sites_find(const struct elf_file *f, struct tls_sites *ret)
 {
     uint64_t addresses[FUNCTIONS] = {0};
     struct tls_sites found = {0};
-    int r = elf_functions_find(f, ".dynsym", SYMBOLS_MAX_BYTES, names, FUNCTIONS, addresses);
+    int r = elf_addresses_find(f, ".dynsym", SYMBOLS_MAX_BYTES, STT_FUNC, names, FUNCTIONS, addresses);
     if ((r == 0 || r == -ENOENT) && elf_section(f, ".go.buildinfo"))
-        r = elf_functions_find(f, ".symtab", SYMBOLS_MAX_BYTES, names, FUNCTIONS, addresses);
+        r = elf_addresses_find(f, ".symtab", SYMBOLS_MAX_BYTES, STT_FUNC, names, FUNCTIONS, addresses);
     if (r < 0 && r != -ENOENT)
         return r;
     const bool is_go = addresses[GO_READ] && addresses[GO_WRITE] && addresses[GO_MEMMOVE];

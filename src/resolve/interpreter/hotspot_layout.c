@@ -2,7 +2,7 @@
 #include "resolve/interpreter/hotspot_layout.h"
 
 #include "base/cleanup.h"
-#include "resolve/elf/elf_symbols.h"
+#include "resolve/elf/elf_addresses.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -43,24 +43,12 @@ static const char *const symbol_names[HOTSPOT_SYMBOL_COUNT] = {
 
 /* ---- the file ---- */
 
-static void note_symbol(const char *name, uint64_t vaddr, struct hotspot_file *file)
-{
-    for (size_t i = 0; i < HOTSPOT_SYMBOL_COUNT; i++)
-        if (strcmp(name, symbol_names[i]) == 0)
-            file->symbols[i] = vaddr;
-}
-
 static int find_symbols(const struct elf_file *elf, struct hotspot_file *file)
 {
-    _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
-    int r = elf_symbols_read(elf, ".dynsym", SYMBOLS_MAX_BYTES, &symbols);
+    int r = elf_addresses_find(elf, ".dynsym", SYMBOLS_MAX_BYTES, STT_OBJECT, symbol_names, HOTSPOT_SYMBOL_COUNT,
+                               file->symbols);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < symbols.count; i++) {
-        const char *name = elf_symbols_name(&symbols, &symbols.all[i]);
-        if (name)
-            note_symbol(name, symbols.all[i].st_value, file);
-    }
     for (size_t i = 0; i < HOTSPOT_SYMBOL_COUNT; i++)
         if (!file->symbols[i])
             return -ENOENT;

@@ -2,7 +2,7 @@
 #include "resolve/interpreter/python_layout.h"
 
 #include "base/cleanup.h"
-#include "resolve/elf/elf_symbols.h"
+#include "resolve/elf/elf_addresses.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -113,32 +113,18 @@ bool python_layout_is_likely(const char *path)
     return strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0;
 }
 
-/* The value of a symbol of type `type` (STT_*). -ENOENT: not found. */
-static int find_symbol(const struct elf_symbols *symbols, unsigned type, const char *name, uint64_t *ret)
-{
-    for (size_t i = 0; i < symbols->count; i++) {
-        const Elf64_Sym *symbol = &symbols->all[i];
-        const char *symbol_name = elf_symbols_name(symbols, symbol);
-        if (!symbol_name || ELF64_ST_TYPE(symbol->st_info) != type || strcmp(symbol_name, name) != 0)
-            continue;
-        *ret = symbol->st_value;
-        return 0;
-    }
-    return -ENOENT;
-}
-
 /* The minor version of an interpreter without Py_Version, by API functions that each version introduced. 0: before 3.8.
  */
-static unsigned minor_by_functions(const struct elf_symbols *symbols)
+static unsigned minor_by_functions(const struct elf_file *file, const char *table)
 {
-    static const struct {
-        unsigned minor;
-        const char *function;
-    } news[] = {{10, "Py_NewRef"}, {9, "PyFrame_GetCode"}, {8, "PyCode_NewWithPosOnlyArgs"}};
-    uint64_t address;
-    for (size_t i = 0; i < array_size(news); i++)
-        if (find_symbol(symbols, STT_FUNC, news[i].function, &address) == 0)
-            return news[i].minor;
+    static const char *const news[] = {"PyCode_NewWithPosOnlyArgs", "PyFrame_GetCode",
+                                       "Py_NewRef"}; /* 3.8, 3.9, 3.10 */
+    uint64_t addresses[array_size(news)] = {0};
+    if (elf_addresses_find(file, table, SYMBOLS_MAX_BYTES, STT_FUNC, news, array_size(news), addresses) < 0)
+        return 0;
+    for (size_t i = array_size(news); i-- > 0;)
+        if (addresses[i])
+            return FIRST_MINOR + (unsigned)i;
     return 0;
 }
 
@@ -150,15 +136,17 @@ struct found {
 
 static int find_in_table(const struct elf_file *file, const char *table, struct found *ret)
 {
-    _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
-    int r = elf_symbols_read(file, table, SYMBOLS_MAX_BYTES, &symbols);
+    static const char *const names[] = {"_PyRuntime", "Py_Version"};
+    uint64_t addresses[array_size(names)] = {0};
+    int r = elf_addresses_find(file, table, SYMBOLS_MAX_BYTES, STT_OBJECT, names, array_size(names), addresses);
     if (r < 0)
         return r;
-    *ret = (struct found){0};
-    r = find_symbol(&symbols, STT_OBJECT, "_PyRuntime", &ret->runtime);
-    if (r == 0 && find_symbol(&symbols, STT_OBJECT, "Py_Version", &ret->version) < 0)
-        ret->minor = minor_by_functions(&symbols);
-    return r;
+    *ret = (struct found){.runtime = addresses[0], .version = addresses[1]};
+    if (!ret->runtime)
+        return -ENOENT;
+    if (!ret->version)
+        ret->minor = minor_by_functions(file, table);
+    return 0;
 }
 
 static int read_at(const struct elf_file *file, uint64_t vaddr, void *data, size_t size)

@@ -1,6 +1,6 @@
 /* Two passes in windows: the first one over the names finds where the wanted ones begin, the second one over the
  * symbols finds those whose names begin there. Linkers let a symbol share the end of a longer symbol's name. */
-#include "resolve/elf/elf_functions.h"
+#include "resolve/elf/elf_addresses.h"
 
 #include "base/cleanup.h"
 
@@ -92,10 +92,11 @@ static int compare_places(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void take_symbols(const struct search *s, const Elf64_Sym *symbols, size_t count, uint64_t *addresses)
+static void take_symbols(const struct search *s, const Elf64_Sym *symbols, size_t count, unsigned type,
+                         uint64_t *addresses)
 {
     for (size_t i = 0; i < count; i++) {
-        if (ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC || symbols[i].st_shndx == SHN_UNDEF)
+        if (ELF64_ST_TYPE(symbols[i].st_info) != type || symbols[i].st_shndx == SHN_UNDEF)
             continue;
         const struct place key = {.at = symbols[i].st_name},
                            *found = bsearch(&key, s->places, s->place_count, sizeof(key), compare_places);
@@ -104,7 +105,7 @@ static void take_symbols(const struct search *s, const Elf64_Sym *symbols, size_
     }
 }
 
-static int find_symbols(const struct elf_file *f, const struct elf_section *symbols, struct search *s,
+static int find_symbols(const struct elf_file *f, const struct elf_section *symbols, struct search *s, unsigned type,
                         uint64_t *addresses)
 {
     for (uint64_t done = 0; done < symbols->size_bytes; done += WINDOW_BYTES) {
@@ -113,7 +114,7 @@ static int find_symbols(const struct elf_file *f, const struct elf_section *symb
         const size_t size = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
         if (elf_read(f, symbols->offset + done, window, size) < 0)
             return -ENOEXEC;
-        take_symbols(s, window, size / sizeof(*window), addresses);
+        take_symbols(s, window, size / sizeof(*window), type, addresses);
     }
     return 0;
 }
@@ -125,8 +126,8 @@ static int check_section(const struct elf_section *s, uint64_t max_bytes)
     return s->size_bytes > max_bytes ? -EFBIG : 0;
 }
 
-int elf_functions_find(const struct elf_file *f, const char *table, uint64_t max_bytes, const char *const *names,
-                       size_t count, uint64_t *addresses)
+int elf_addresses_find(const struct elf_file *f, const char *table, uint64_t max_bytes, unsigned type,
+                       const char *const *names, size_t count, uint64_t *addresses)
 {
     const struct elf_section *sections, *symbols = elf_section(f, table);
     const size_t section_count = elf_sections(f, &sections);
@@ -144,5 +145,5 @@ int elf_functions_find(const struct elf_file *f, const char *table, uint64_t max
     if (r < 0 || s->place_count == 0)
         return r;
     qsort(s->places, s->place_count, sizeof(*s->places), compare_places);
-    return find_symbols(f, symbols, s, addresses);
+    return find_symbols(f, symbols, s, type, addresses);
 }

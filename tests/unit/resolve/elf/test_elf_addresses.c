@@ -1,5 +1,5 @@
-/* elf_functions.c on generated tables, in which names and symbols lie at every place relative to its windows. */
-#include "resolve/elf/elf_functions.h"
+/* elf_addresses.c on generated tables, in which names and symbols lie at every place relative to its windows. */
+#include "resolve/elf/elf_addresses.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -64,15 +64,20 @@ static void set_symbol(struct image *i, size_t number, size_t name_at, unsigned 
 }
 
 /* Takes ownership of `i`. */
-static int find(struct image *i, uint64_t max_bytes, uint64_t ret[2])
+static int find_type(struct image *i, uint64_t max_bytes, unsigned type, uint64_t ret[2])
 {
     static const char *const names[] = {"first", "second_function"};
     struct elf_file *f;
     assert_int_equal(elf_open_memory(i, sizeof(*i), &f), 0);
     ret[0] = ret[1] = 0;
-    const int r = elf_functions_find(f, ".symtab", max_bytes, names, 2, ret);
+    const int r = elf_addresses_find(f, ".symtab", max_bytes, type, names, 2, ret);
     elf_file_free(f);
     return r;
+}
+
+static int find(struct image *i, uint64_t max_bytes, uint64_t ret[2])
+{
+    return find_type(i, max_bytes, STT_FUNC, ret);
 }
 
 static void test_names_at_the_ends_of_windows(void **state)
@@ -120,6 +125,20 @@ static void test_other_symbols_of_the_name(void **state)
     assert_int_equal(found[1], 0);
 }
 
+static void test_variables(void **state)
+{
+    (void)state;
+    uint64_t found[2];
+    struct image *i = make_image();
+    put_name(i, 1, "first");
+    put_name(i, 10, "second_function");
+    set_symbol(i, 1, 1, STT_OBJECT, 0x1000);
+    set_symbol(i, 2, 10, STT_FUNC, 0x2000);
+    assert_int_equal(find_type(i, MAX_BYTES, STT_OBJECT, found), 0);
+    assert_int_equal(found[0], 0x1000);
+    assert_int_equal(found[1], 0);
+}
+
 /* Far more ends of names than are kept. */
 static void test_table_full_of_one_name(void **state)
 {
@@ -156,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_names_at_the_ends_of_windows),
         cmocka_unit_test(test_name_that_is_the_end_of_a_longer_one),
         cmocka_unit_test(test_other_symbols_of_the_name),
+        cmocka_unit_test(test_variables),
         cmocka_unit_test(test_table_full_of_one_name),
         cmocka_unit_test(test_tables_that_cannot_be_read),
     };
