@@ -1,46 +1,14 @@
 /* The token in an Authorization header; see authorization.h. */
 #include "serve/authorization.h"
 
+#include "base/base64.h"
+
 #include <errno.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
 #define CREDENTIALS_BYTES 384 /* user, colon and password */
-
-static int base64_value(char c)
-{
-    return c >= 'A' && c <= 'Z'   ? c - 'A'
-           : c >= 'a' && c <= 'z' ? c - 'a' + 26
-           : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+'             ? 62
-           : c == '/'             ? 63
-                                  : -1;
-}
-
-static int decode_base64(const char *text, size_t size, char ret[CREDENTIALS_BYTES])
-{
-    uint32_t bits = 0;
-    unsigned count = 0;
-    size_t used = 0;
-    while (size && text[size - 1] == '=')
-        size--;
-    for (size_t i = 0; i < size; i++) {
-        const int value = base64_value(text[i]);
-        if (value < 0 || used == CREDENTIALS_BYTES - 1)
-            return -EINVAL;
-        bits = bits << 6 | (uint32_t)value;
-        count += 6;
-        if (count >= 8) {
-            count -= 8;
-            ret[used++] = (char)(bits >> count & 0xff);
-        }
-    }
-    ret[used] = '\0';
-    return strlen(ret) == used ? 0 : -EINVAL;
-}
 
 /* The credentials after the scheme, without blanks around them; NULL: another scheme. */
 static const char *after_scheme(const char *header, const char *scheme, size_t *ret_size)
@@ -68,10 +36,11 @@ int authorization_token(const char *header, char ret[AUTHORIZATION_TOKEN_BYTES])
     const char *text = after_scheme(header, "Bearer", &size);
     if (text)
         return copy_token(text, size, ret);
-    char credentials[CREDENTIALS_BYTES];
+    _cleanup_buf_ struct buf credentials = {.max_bytes = CREDENTIALS_BYTES};
     text = after_scheme(header, "Basic", &size);
-    if (!text || decode_base64(text, size, credentials) < 0)
+    if (!text || base64_get(&credentials, text, size) < 0 || !credentials.size ||
+        memchr(credentials.data, '\0', credentials.size))
         return -EINVAL;
-    const char *colon = strchr(credentials, ':');
+    const char *colon = memchr(credentials.data, ':', credentials.size);
     return colon ? copy_token(colon + 1, strlen(colon + 1), ret) : -EINVAL;
 }

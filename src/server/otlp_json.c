@@ -1,6 +1,7 @@
 /* From JSON to protobuf; see otlp_json.h. */
 #include "server/otlp_json.h"
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/hex.h"
 #include "base/protobuf.h"
@@ -99,25 +100,12 @@ static int put_hex(struct buf *out, uint32_t number, const char *text, size_t si
     return buf_error(&bytes);
 }
 
-/* Both alphabets, with padding or without. */
 static int put_base64(struct buf *out, uint32_t number, const char *text, size_t size)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     _cleanup_buf_ struct buf bytes = {0};
-    uint32_t bits = 0;
-    while (size && text[size - 1] == '=')
-        size--;
-    for (size_t i = 0; i < size; i++) {
-        const char c = text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
-        const char *digit = c ? strchr(digits, c) : NULL;
-        if (!digit)
-            return -EBADMSG;
-        bits = bits << 6 | (uint32_t)(digit - digits);
-        if (i % 4)
-            buf_putc(&bytes, (char)(bits >> (6 - i % 4 * 2)));
-    }
+    const int r = base64_get(&bytes, text, size);
     protobuf_put_bytes(out, number, bytes.data, bytes.size);
-    return size % 4 == 1 ? -EBADMSG : buf_error(&bytes);
+    return r == -EINVAL ? -EBADMSG : r;
 }
 
 static int put_text(struct buf *out, const json_t *value, const struct otlp_json_field *field)
