@@ -64,6 +64,13 @@ int certificate_read(const struct certificate_files *files, struct certificate *
     return r;
 }
 
+void certificate_log_unusable(const struct certificate *c)
+{
+    log_error("%s and %s cannot be used: the first must have a certificate in PEM, the second the key of that "
+              "certificate, without a password",
+              c->files.chain_setting, c->files.key_setting);
+}
+
 bool certificate_has_changed(struct certificate *c)
 {
     const bool chain = file_watch_has_changed(&c->chain_watch, c->files.chain),

@@ -24,6 +24,9 @@ struct certificate {
  * `ret` is unchanged. The caller calls certificate_clear. */
 int certificate_read(const struct certificate_files *files, struct certificate *ret);
 
+/* Logs that a TLS library cannot use the texts. */
+void certificate_log_unusable(const struct certificate *c);
+
 /* To be called once a second: whether a file has changed. */
 bool certificate_has_changed(struct certificate *c);
 

@@ -3,13 +3,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signal_mask.h"
 #include "serve/http.h"
 #include "serve/tls_priorities.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)512 << 10)
@@ -32,9 +31,8 @@ static struct MHD_Daemon *start_daemon(const struct http_daemon_options *o, int 
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL},
     };
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
+    sigset_t before;
+    signal_mask_block(&before);
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
             MHD_USE_ERROR_LOG | (is_encrypted ? (unsigned)MHD_USE_TLS : 0),
@@ -42,7 +40,7 @@ static struct MHD_Daemon *start_daemon(const struct http_daemon_options *o, int 
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, o->connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         o->timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->connection_bytes, MHD_OPTION_THREAD_STACK_SIZE,
         STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, o->more, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signal_mask_restore(&before);
     return daemon;
 }
 
@@ -59,11 +57,11 @@ static int try_start(const struct http_daemon_options *o, int fd, const struct c
         return -ENOPKG;
     if (!certificate || !certificate->chain)
         return -EAGAIN;
-    log_error(
-        "%s and %s cannot be used: %s", certificate->files.chain_setting, certificate->files.key_setting,
-        MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES
-            ? "the first must have a certificate in PEM, the second the key of that certificate, without a password"
-            : "this libmicrohttpd has no TLS");
+    if (MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES)
+        certificate_log_unusable(certificate);
+    else
+        log_error("%s and %s cannot be used: this libmicrohttpd has no TLS", certificate->files.chain_setting,
+                  certificate->files.key_setting);
     return -EKEYREJECTED;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/signal_mask.h"
 #include "server/engine_process.h"
 #include "server/engine_wire.h"
 
@@ -202,7 +203,6 @@ static void *supervise(void *engine)
 int engine_start(const struct engine_options *options, struct engine **ret)
 {
     struct engine *e = calloc(1, sizeof(*e));
-    sigset_t all, before;
     if (!e)
         return -ENOMEM;
     e->o = *options;
@@ -212,13 +212,10 @@ int engine_start(const struct engine_options *options, struct engine **ret)
         e->sessions[i].socket = -1;
     pthread_mutex_init(&e->lock, NULL);
     clock_cond_init(&e->changed);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int r = pthread_create(&e->supervisor, NULL, supervise, e);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r != 0) {
+    const int r = signal_mask_create_thread(&e->supervisor, supervise, e);
+    if (r < 0) {
         free(e);
-        return -r;
+        return r;
     }
     *ret = e;
     return 0;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signal_mask.h"
 #include "serve/origin.h"
 #include "server/bound_address.h"
 #include "server/grpc_workers.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -334,16 +334,6 @@ static void *serve(void *context)
 
 /* ---- start and end ---- */
 
-static int start_thread(struct grpc_listener *l)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
-    const int r = pthread_create(&l->thread, NULL, serve, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -r;
-}
-
 static int open_events(struct grpc_listener *l)
 {
     struct epoll_event calls = {.events = EPOLLIN, .data.ptr = &l->bound},
@@ -374,7 +364,7 @@ int grpc_listener_start(const struct grpc_listener_options *options, struct grpc
         return r;
     r = open_events(l);
     r = r < 0 ? r : grpc_workers_start(options->answer, options->context, l->event, &l->workers);
-    r = r < 0 ? r : start_thread(l);
+    r = r < 0 ? r : signal_mask_create_thread(&l->thread, serve, l);
     if (r < 0) {
         grpc_workers_free(take_ptr(l->workers));
         return log_errno(r, "cannot serve %s", options->address);

@@ -1,9 +1,10 @@
 /* The threads behind gRPC; see grpc_workers.h. */
 #include "server/grpc_workers.h"
 
+#include "base/signal_mask.h"
+
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <utlist.h>
 
@@ -51,7 +52,6 @@ int grpc_workers_start(void (*answer)(void *context, struct grpc_call *call), vo
                        struct grpc_workers **ret)
 {
     _cleanup_(grpc_workers_freep) struct grpc_workers *w = calloc(1, sizeof(*w));
-    sigset_t all, before;
     int r = 0;
     if (!w)
         return -ENOMEM;
@@ -60,13 +60,10 @@ int grpc_workers_start(void (*answer)(void *context, struct grpc_call *call), vo
     w->fd = fd;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->has_calls, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
     for (; w->started < GRPC_WORKERS && r == 0; w->started += r == 0)
-        r = pthread_create(&w->threads[w->started], NULL, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r)
-        return -r;
+        r = signal_mask_create_thread(&w->threads[w->started], work, w);
+    if (r < 0)
+        return r;
     *ret = take_ptr(w);
     return 0;
 }

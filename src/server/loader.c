@@ -3,13 +3,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signal_mask.h"
 #include "server/batch.h"
 #include "server/spool_files.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -156,20 +156,16 @@ static void *load(void *loader)
 int loader_start(struct spool *spool, struct engine *engine, struct loader **ret)
 {
     struct loader *l = calloc(1, sizeof(*l));
-    sigset_t all, before;
     if (!l)
         return -ENOMEM;
     l->spool = spool;
     l->engine = engine;
     pthread_mutex_init(&l->lock, NULL);
     clock_cond_init(&l->changed);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int r = pthread_create(&l->thread, NULL, load, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r != 0) {
+    const int r = signal_mask_create_thread(&l->thread, load, l);
+    if (r < 0) {
         free(l);
-        return -r;
+        return r;
     }
     *ret = l;
     return 0;

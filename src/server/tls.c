@@ -77,9 +77,7 @@ int tls_identity_new(const struct certificate *certificate, struct tls_identity 
     atomic_init(&identity->references, 1);
     const int r = use_certificate(identity, certificate);
     if (r == -EKEYREJECTED)
-        log_error(
-            "%s and %s cannot be used: the first must have a certificate in PEM, the second the key of that certificate, without a password",
-            certificate->files.chain_setting, certificate->files.key_setting);
+        certificate_log_unusable(certificate);
     if (r < 0)
         tls_identity_unref(identity);
     else
