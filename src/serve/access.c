@@ -5,6 +5,7 @@
 #include "base/file_watch.h"
 #include "base/log.h"
 #include "serve/authorization.h"
+#include "serve/origin.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -119,15 +120,28 @@ static void log_refusal(struct access *a, const struct sockaddr *client)
     a->refused = 0;
 }
 
-bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client)
+static uint64_t hash_of(const char *token)
+{
+    unsigned char hash[SHA256_BYTES];
+    uint64_t number;
+    sha256(token, strlen(token), hash);
+    memcpy(&number, hash, sizeof(number));
+    return number;
+}
+
+bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client,
+                   uint64_t *ret_client)
 {
     char token[AUTHORIZATION_TOKEN_BYTES] = "";
     const bool has_token = authorization && authorization_token(authorization, token) == 0;
     pthread_mutex_lock(&a->lock);
-    const bool allowed = !a->tokens || (has_token && tokens_accept(a->tokens, token, scope));
+    const bool needs_token = a->tokens;
+    const bool allowed = !needs_token || (has_token && tokens_accept(a->tokens, token, scope));
     if (!allowed && authorization) /* browsers ask without one first */
         log_refusal(a, client);
     pthread_mutex_unlock(&a->lock);
+    if (allowed && ret_client)
+        *ret_client = origin_of_address(client) ^ (needs_token ? hash_of(token) : 0);
     explicit_bzero(token, sizeof(token));
     return allowed;
 }

@@ -21,7 +21,10 @@ void access_tick(struct access *a);
 void access_free(struct access *a);
 DEFINE_FREEP(access)
 
-/* Whether a request that needs this scope, with this Authorization header (NULL: none), may be answered. A refused one
- * is logged with the client's address and nothing of the header, at most once in ACCESS_LOG_NS. */
+/* Whether a request that needs this scope, with this Authorization header (NULL: none), may be answered. Then
+ * `ret_client` (NULL: not needed) identifies the client by its address (origin.h) and its token, for limits of each
+ * client. A refused one is logged with the client's address and nothing of the header, at most once in ACCESS_LOG_NS.
+ */
 #define ACCESS_LOG_NS 60000000000ull
-bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client);
+bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client,
+                   uint64_t *ret_client);

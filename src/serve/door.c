@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define CONNECTIONS_MAX (READERS_MAX + READERS_SPARE)
+#define CONNECTIONS_MAX (DOOR_READERS_MAX + READERS_SPARE)
 #define TIMEOUT_S       20                 /* without a byte; readers.h has limits of the whole time */
 #define HEADER_BYTES    ((size_t)16 << 10) /* per connection: request line, request headers and reply headers */
 
@@ -50,7 +50,7 @@ static bool is_allowed(const struct door *d, struct MHD_Connection *connection, 
     if (!d->o.access || strcmp(url, "/healthz") == 0)
         return true;
     return access_allows(d->o.access, TOKEN_READ, http_header(connection, "Authorization"),
-                         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+                         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr, NULL);
 }
 
 /* Checks Host, method, body, origin and token. Replies to a request that is refused and sets `*ret_refused`. */

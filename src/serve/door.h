@@ -10,6 +10,8 @@
 #include "serve/readers.h"
 #include "serve/routes.h"
 
+#define DOOR_READERS_MAX 64 /* connections of all listening sockets of a page */
+
 struct door;
 
 struct door_options {

@@ -15,12 +15,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define ANSWERS_BYTES ((uint64_t)16 << 20)
-#define SECOND_NS     1000000000ull
-#define SLOW_NS       (10 * SECOND_NS)
-#define FREE_NS       SECOND_NS
-#define REQUEST_NS    (30 * SECOND_NS)
-#define REPLY_NS      (60 * SECOND_NS)
+#define READERS_PER_ORIGIN 16
+#define ANSWERS_BYTES      ((uint64_t)16 << 20)
+#define SECOND_NS          1000000000ull
+#define SLOW_NS            (10 * SECOND_NS)
+#define FREE_NS            SECOND_NS
+#define REQUEST_NS         (30 * SECOND_NS)
+#define REPLY_NS           (60 * SECOND_NS)
 
 struct page {
     struct door *network, *local; /* NULL: none */
@@ -147,7 +148,9 @@ int page_start(const struct page_options *options, const struct page_data *data,
     _cleanup_(page_freep) struct page *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
-    const struct readers_options readers = {.answers_max_bytes = ANSWERS_BYTES,
+    const struct readers_options readers = {.max = DOOR_READERS_MAX,
+                                            .per_origin = READERS_PER_ORIGIN,
+                                            .answers_max_bytes = ANSWERS_BYTES,
                                             .request_ns = options->request_ns ?: REQUEST_NS,
                                             .reply_ns = options->reply_ns ?: REPLY_NS,
                                             .slow_ns = SLOW_NS,

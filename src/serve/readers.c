@@ -1,4 +1,4 @@
-/* The connections and replies of the page; see readers.h. */
+/* The connections and replies of an HTTP server; see readers.h. */
 #include "serve/readers.h"
 
 #include "base/clock.h"
@@ -26,17 +26,20 @@ struct readers {
     struct readers_options o;
     pthread_mutex_t lock;
     pthread_cond_t freed; /* memory of a reply */
-    struct reader all[READERS_MAX + READERS_SPARE];
     size_t open;
     uint64_t bytes;
+    size_t count; /* of `all` */
+    struct reader all[];
 };
 
 int readers_new(const struct readers_options *options, struct readers **ret)
 {
-    struct readers *r = calloc(1, sizeof(*r));
+    const size_t count = options->max + READERS_SPARE;
+    struct readers *r = calloc(1, sizeof(*r) + count * sizeof(r->all[0]));
     if (!r)
         return -ENOMEM;
     r->o = *options;
+    r->count = count;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->freed, NULL);
     *ret = r;
@@ -68,7 +71,8 @@ static void close_reader(struct readers *r, struct reader *reader, enum connecti
     shutdown(reader->socket, SHUT_RDWR); /* its thread closes it */
     reader->state = READER_IS_CLOSED;
     r->open--;
-    r->o.ended(r->o.context, end);
+    if (r->o.ended)
+        r->o.ended(r->o.context, end);
 }
 
 /* False: there was none. */
@@ -76,7 +80,7 @@ static bool close_overdue(struct readers *r, enum reader_state state, uint64_t a
 {
     const uint64_t now_ns = r->o.now_ns();
     const size_t before = r->open;
-    for (size_t i = 0; i < array_size(r->all); i++)
+    for (size_t i = 0; i < r->count; i++)
         if (r->all[i].state == state && now_ns - r->all[i].since_ns > after_ns)
             close_reader(r, &r->all[i], end);
     return r->open < before;
@@ -85,7 +89,7 @@ static bool close_overdue(struct readers *r, enum reader_state state, uint64_t a
 static size_t count_of_origin(const struct readers *r, uint64_t origin)
 {
     size_t count = 0;
-    for (size_t i = 0; i < array_size(r->all); i++)
+    for (size_t i = 0; i < r->count; i++)
         count += is_open(&r->all[i]) && r->all[i].origin == origin;
     return count;
 }
@@ -103,7 +107,7 @@ static bool gives_way(const struct readers *r, const struct reader *a, const str
 static void close_one(struct readers *r, const uint64_t *origin, enum connection_end end)
 {
     struct reader *closed = NULL;
-    for (size_t i = 0; i < array_size(r->all); i++)
+    for (size_t i = 0; i < r->count; i++)
         if (is_open(&r->all[i]) && (!origin || r->all[i].origin == *origin) &&
             (!closed || gives_way(r, &r->all[i], closed)))
             closed = &r->all[i];
@@ -112,7 +116,7 @@ static void close_one(struct readers *r, const uint64_t *origin, enum connection
 
 static struct reader *find_free(struct readers *r)
 {
-    for (size_t i = 0; i < array_size(r->all); i++)
+    for (size_t i = 0; i < r->count; i++)
         if (r->all[i].state == READER_NONE)
             return &r->all[i];
     return NULL;
@@ -121,9 +125,9 @@ static struct reader *find_free(struct readers *r)
 struct reader *readers_add(struct readers *r, int socket, uint64_t origin)
 {
     pthread_mutex_lock(&r->lock);
-    if (count_of_origin(r, origin) >= READERS_PER_ORIGIN)
+    if (count_of_origin(r, origin) >= r->o.per_origin)
         close_one(r, &origin, CONNECTION_END_ADDRESS_LIMIT);
-    else if (r->open >= READERS_MAX)
+    else if (r->open >= r->o.max)
         close_one(r, NULL, CONNECTION_END_LIMIT);
     struct reader *added = find_free(r);
     if (added) {
@@ -182,7 +186,7 @@ void readers_tick(struct readers *r)
 static size_t count_answered(const struct readers *r, uint64_t origin)
 {
     size_t count = 0;
-    for (size_t i = 0; i < array_size(r->all); i++)
+    for (size_t i = 0; i < r->count; i++)
         count += r->all[i].state == READER_IS_ANSWERED && r->all[i].origin == origin;
     return count;
 }
@@ -192,7 +196,7 @@ static bool close_one_of_more(struct readers *r, uint64_t origin)
 {
     struct reader *closed = NULL;
     size_t most = count_answered(r, origin);
-    for (size_t i = 0; i < array_size(r->all); i++) {
+    for (size_t i = 0; i < r->count; i++) {
         struct reader *reader = &r->all[i];
         const size_t count = reader->state == READER_IS_ANSWERED ? count_answered(r, reader->origin) : 0;
         if (count > most || (closed && count == most && reader->since_ns < closed->since_ns)) {

@@ -1,8 +1,8 @@
-/* The connections to the page, and the replies under way, so that no client that reads slowly, or sends nothing, keeps
- * others out or takes memory without a limit.
+/* The connections of an HTTP server, and the replies under way, so that no client that reads slowly, or sends nothing,
+ * keeps others out or takes memory without a limit.
  * - A request must be complete, and a reply be read, within a time.
- * - A client (origin.h) with READERS_PER_ORIGIN connections that opens another one loses one of its own.
- * - Where READERS_MAX are in use, the client that has most loses one.
+ * - A client (origin.h) with `per_origin` connections that opens another one loses one of its own.
+ * - Where `max` are in use, the client that has most loses one.
  * A client loses the connection that has waited longest for a request; if none waits, the one whose reply has taken
  * longest. Thread-safe. */
 #pragma once
@@ -14,14 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define READERS_MAX        64
-#define READERS_PER_ORIGIN 16
-#define READERS_SPARE      32 /* connections that are being closed; a server must accept so many more */
+#define READERS_SPARE 32 /* connections that are being closed; a server must accept so many more than `max` */
 
 struct readers;
 struct reader;
 
 struct readers_options {
+    size_t max, per_origin;     /* connections */
     uint64_t answers_max_bytes; /* of all replies under way: beyond that no further one begins */
     uint64_t request_ns;        /* from the connection, or the end of its last reply, to the end of a request */
     uint64_t reply_ns;          /* from the end of a request to the end of its reply */
@@ -30,7 +29,7 @@ struct readers_options {
     uint64_t (*now_ns)(void);
     void (*hold)(void *context, int64_t bytes); /* called when a reply begins (> 0) and ends (< 0) */
     void (*ended)(void *context,
-                  enum connection_end end); /* called for each connection that is closed; must not block */
+                  enum connection_end end); /* called for each connection that is closed; must not block; NULL: none */
     void *context;
 };
 
@@ -39,7 +38,7 @@ void readers_free(struct readers *r);
 DEFINE_FREEP(readers)
 
 /* A new connection of the client `origin`, which waits for a request. Borrows `socket` until readers_remove, and may
- * shut it down. NULL: more than READERS_MAX + READERS_SPARE. */
+ * shut it down. NULL: more than `max` + READERS_SPARE. */
 struct reader *readers_add(struct readers *r, int socket, uint64_t origin);
 void readers_remove(struct readers *r, struct reader *reader);
 

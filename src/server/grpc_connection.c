@@ -37,8 +37,9 @@ struct stream {
     size_t header_bytes;
     char encoding[GRPC_ENCODING_BYTES];
     char *authorization;
-    struct grpc_held *held;
-    size_t counted; /* of the body, in `held` */
+    struct body_memory *memory;
+    uint64_t holder; /* the client's number in `memory` */
+    size_t held;     /* of `memory`, for the body */
     struct buf body;
     struct buf reply; /* with its prefix */
     size_t sent;
@@ -54,8 +55,8 @@ struct grpc_connection {
 
 static void drop_body(struct stream *s)
 {
-    s->held->bytes -= s->counted;
-    s->counted = 0;
+    body_memory_give(s->memory, s->holder, s->held);
+    s->held = 0;
     buf_clear(&s->body);
 }
 
@@ -196,7 +197,7 @@ static void check_headers(struct stream *s)
     s->state = STREAM_RECEIVING;
     if (!s->is_post || !s->is_grpc)
         refuse(s, GRPC_UNIMPLEMENTED, "only calls of gRPC are answered: POST with Content-Type application/grpc");
-    else if (!o->allows(o->context, s->authorization, &o->client.any))
+    else if (!o->allows(o->context, s->authorization, &o->client.any, &s->holder))
         refuse(
             s, GRPC_UNAUTHENTICATED,
             "a token with the scope write (or admin) is needed, in the header Authorization: Bearer TOKEN; `sonde token new --scope write` prints a line for it");
@@ -205,14 +206,25 @@ static void check_headers(struct stream *s)
     drop_authorization(s);
 }
 
+/* Refuses a message that is too large, or that the client's share of the memory has no space for, before it comes. */
+static int check_size(const struct stream *s)
+{
+    const size_t size = message_size(&s->body), come = s->body.size - PREFIX_BYTES;
+    if (size > s->connection->o.message_max_bytes)
+        return -EFBIG;
+    return size <= come || body_memory_allows(s->memory, s->holder, size - come) ? 0 : -ENOMEM;
+}
+
 static void take_body(struct stream *s, const uint8_t *data, size_t size)
 {
-    const size_t max = s->connection->o.message_max_bytes;
+    const size_t max = s->connection->o.message_max_bytes, before = s->body.size;
+    int r = body_memory_take(s->memory, s->holder, size) ? 0 : -ENOMEM;
+    s->held += r == 0 ? size : 0;
     s->body.max_bytes = max + PREFIX_BYTES;
-    s->held->bytes += size;
-    s->counted += size;
-    const int r = s->held->bytes > s->held->max ? -ENOMEM : buf_append(&s->body, data, size);
-    if (r == -EFBIG || (r == 0 && s->body.size >= PREFIX_BYTES && message_size(&s->body) > max))
+    r = r < 0 ? r : buf_append(&s->body, data, size);
+    if (r == 0 && before < PREFIX_BYTES && s->body.size >= PREFIX_BYTES)
+        r = check_size(s);
+    if (r == -EFBIG)
         refuse(s, GRPC_INVALID_ARGUMENT, "the message is too large: send smaller batches");
     else if (r < 0)
         refuse(s, GRPC_UNAVAILABLE, "too many requests at once: try again later");
@@ -257,7 +269,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     s->call.client = &s->client.any;
     s->id = frame->hd.stream_id;
     s->since_ns = c->now_ns;
-    s->held = c->o.held;
+    s->memory = c->o.memory;
     DL_APPEND(c->streams, s);
     nghttp2_session_set_stream_user_data(session, s->id, s);
     return 0;
@@ -268,10 +280,13 @@ static bool is_name(const uint8_t *name, size_t size, const char *text)
     return size == strlen(text) && memcmp(name, text, size) == 0;
 }
 
-/* Copies a value; one that is too long becomes none. */
-static void copy_value(char *to, size_t space, const uint8_t *value, size_t size)
+/* Copies a value; one that is too long becomes `instead`. */
+static void copy_value(char *to, size_t space, const uint8_t *value, size_t size, const char *instead)
 {
-    snprintf(to, space, "%.*s", size < space ? (int)size : 0, (const char *)value);
+    if (size < space)
+        snprintf(to, space, "%.*s", (int)size, (const char *)value);
+    else
+        snprintf(to, space, "%s", instead);
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
@@ -291,12 +306,12 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (is_name(name, name_size, ":method"))
         s->is_post = is_name(value, size, "POST");
     else if (is_name(name, name_size, ":path"))
-        copy_value(s->call.method, sizeof(s->call.method), value, size);
+        copy_value(s->call.method, sizeof(s->call.method), value, size, "");
     else if (is_name(name, name_size, "content-type"))
         s->is_grpc = size >= strlen(type) && memcmp(value, type, strlen(type)) == 0 &&
                      (size == strlen(type) || value[strlen(type)] == '+' || value[strlen(type)] == ';');
     else if (is_name(name, name_size, "grpc-encoding"))
-        copy_value(s->encoding, sizeof(s->encoding), value, size);
+        copy_value(s->encoding, sizeof(s->encoding), value, size, "unknown");
     else if (is_name(name, name_size, "authorization") && !s->authorization && size < AUTHORIZATION_BYTES)
         s->authorization = strndup((const char *)value, size);
     return 0;

@@ -3,15 +3,15 @@
  * its reply. All functions belong to one thread; between grpc_connection_options.take and grpc_call_finish, a call
  * belongs to whoever took it, even if its connection ends meanwhile.
  *
- * The bytes are untrusted. A connection has at most GRPC_STREAMS_MAX calls, whose memory counts in `held`, and whose
- * headers are limited; a call that
- * is not complete, or whose reply is not read, ends after GRPC_CALL_NS. */
+ * The bytes are untrusted. A connection has at most GRPC_STREAMS_MAX calls, whose bodies share `memory`, and whose
+ * headers are limited; a call that is not complete, or whose reply is not read, ends after GRPC_CALL_NS. */
 #pragma once
 
 #include "base/address.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
+#include "server/body_memory.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,17 +50,12 @@ struct grpc_call {
 
 struct grpc_connection;
 
-/* The memory of all bodies of several connections. */
-struct grpc_held {
-    size_t bytes, max;
-};
-
 struct grpc_connection_options {
     union address client;
     size_t message_max_bytes; /* compressed or not */
-    struct grpc_held *held;
-    /* Whether a client with this Authorization header (NULL: none) may call. */
-    bool (*allows)(void *context, const char *authorization, const struct sockaddr *client);
+    struct body_memory *memory;
+    /* Whether a client with this Authorization header (NULL: none) may call, and then its number in `memory`. */
+    bool (*allows)(void *context, const char *authorization, const struct sockaddr *address, uint64_t *ret_client);
     /* Takes a call; false: there are too many. */
     bool (*take)(void *context, struct grpc_call *call);
     void *context;

@@ -17,13 +17,13 @@
 #include <sys/eventfd.h>
 #include <utlist.h>
 
-#define CONNECTIONS_MAX 512
-#define CLIENT_MAX      128                /* connections of one address, if others than this machine can connect */
-#define HELD_MAX_BYTES  ((size_t)64 << 20) /* bodies of all requests */
-#define READ_BYTES      ((size_t)64 << 10)
-#define OUTPUT_BYTES    ((size_t)64 << 10) /* of one connection; it is not read while so much waits to be sent */
-#define TICK_NS         1000000000ull
-#define EVENTS          64
+#define CONNECTIONS_MAX  512
+#define CLIENT_MAX       128                /* connections of one address, if others than this machine can connect */
+#define BODIES_MAX_BYTES ((size_t)64 << 20) /* of all requests */
+#define READ_BYTES       ((size_t)64 << 10)
+#define OUTPUT_BYTES     ((size_t)64 << 10) /* of one connection; it is not read while so much waits to be sent */
+#define TICK_NS          1000000000ull
+#define EVENTS           64
 
 /* A connection and its socket. */
 struct peer {
@@ -48,7 +48,7 @@ struct grpc_listener {
     pthread_mutex_t lock;
     struct tls_identity *identity; /* under the lock; NULL: no TLS */
     /* Of the thread: */
-    struct grpc_held held;
+    struct body_memory *memory;
     struct peer *peers;
     unsigned count;
     uint64_t ticked_ns;
@@ -56,10 +56,13 @@ struct grpc_listener {
     char bytes[READ_BYTES];
 };
 
-static bool allows(void *context, const char *authorization, const struct sockaddr *client)
+static bool allows(void *context, const char *authorization, const struct sockaddr *address, uint64_t *ret_client)
 {
     const struct grpc_listener *l = context;
-    return !l->o.access || access_allows(l->o.access, TOKEN_WRITE, authorization, client);
+    if (l->o.access)
+        return access_allows(l->o.access, TOKEN_WRITE, authorization, address, ret_client);
+    *ret_client = origin_of_address(address);
+    return true;
 }
 
 static bool take_call(void *context, struct grpc_call *call)
@@ -171,13 +174,35 @@ static bool make_space(struct grpc_listener *l)
     return oldest;
 }
 
-static bool is_welcome(struct grpc_listener *l, uint64_t origin)
+/* Whether `a` is closed rather than `b`: it has no call, or has been silent for longer. */
+static bool gives_way(const struct peer *a, const struct peer *b)
+{
+    const bool a_has_calls = grpc_connection_has_calls(a->connection),
+               b_has_calls = grpc_connection_has_calls(b->connection);
+    return a_has_calls != b_has_calls ? b_has_calls : a->heard_ns < b->heard_ns;
+}
+
+/* A client with CLIENT_MAX connections that opens another one loses one of its own. */
+static void limit_client(struct grpc_listener *l, uint64_t origin)
 {
     unsigned of_client = 0;
-    struct peer *p;
+    struct peer *p, *closed = NULL;
     DL_FOREACH(l->peers, p)
-    of_client += p->origin == origin;
-    return (l->bound.is_local || of_client < CLIENT_MAX) && (l->count < CONNECTIONS_MAX || make_space(l));
+    {
+        if (p->origin != origin)
+            continue;
+        of_client++;
+        if (!closed || gives_way(p, closed))
+            closed = p;
+    }
+    if (!l->bound.is_local && of_client >= CLIENT_MAX)
+        peer_free(l, closed);
+}
+
+static bool is_welcome(struct grpc_listener *l, uint64_t origin)
+{
+    limit_client(l, origin);
+    return l->count < CONNECTIONS_MAX || make_space(l);
 }
 
 static int open_tls(struct grpc_listener *l, int fd, struct tls_session **ret)
@@ -193,7 +218,7 @@ static void add_peer(struct grpc_listener *l, int fd, const union address *clien
 {
     const struct grpc_connection_options options = {.client = *client,
                                                     .message_max_bytes = l->o.message_max_bytes,
-                                                    .held = &l->held,
+                                                    .memory = l->memory,
                                                     .allows = allows,
                                                     .take = take_call,
                                                     .context = l};
@@ -352,7 +377,6 @@ int grpc_listener_start(const struct grpc_listener_options *options, struct grpc
     if (!l)
         return -ENOMEM;
     l->o = *options;
-    l->held.max = HELD_MAX_BYTES;
     pthread_mutex_init(&l->lock, NULL);
     l->bound.fd = l->epoll = l->event = -1;
     int r = bound_address_open(options->option, options->address, options->access, &l->bound);
@@ -362,7 +386,7 @@ int grpc_listener_start(const struct grpc_listener_options *options, struct grpc
         r = tls_identity_new(options->certificate, &l->identity);
     if (r < 0)
         return r;
-    r = open_events(l);
+    r = body_memory_new(BODIES_MAX_BYTES, &l->memory) ?: open_events(l);
     r = r < 0 ? r : grpc_workers_start(options->answer, options->context, l->event, &l->workers);
     r = r < 0 ? r : signal_mask_create_thread(&l->thread, serve, l);
     if (r < 0) {
@@ -384,6 +408,7 @@ void grpc_listener_free(struct grpc_listener *l)
         grpc_workers_free(l->workers);
     }
     tls_identity_unref(l->identity);
+    body_memory_free(l->memory);
     pthread_mutex_destroy(&l->lock);
     closep(&l->bound.fd);
     closep(&l->epoll);

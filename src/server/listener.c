@@ -1,21 +1,26 @@
 /* HTTP requests with bodies; see listener.h. */
 #include "server/listener.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "serve/host.h"
 #include "serve/http_daemon.h"
+#include "serve/origin.h"
+#include "serve/readers.h"
+#include "server/body_memory.h"
 #include "server/bound_address.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <strings.h>
 
+#define SECOND_NS        1000000000ull
 #define CONNECTIONS_MAX  512
-#define CLIENT_MAX       128                 /* connections of one address, if others than this machine can connect */
-#define TIMEOUT_S        30                  /* without a byte */
-#define CONNECTION_BYTES ((size_t)512 << 10) /* headers: a query may be in the URL */
-#define REPLY_NS         60000000000ull
+#define CLIENT_MAX       128 /* connections of one address, if others than this machine can connect */
+#define TIMEOUT_S        30  /* without a byte */
+#define HEADERS_NS       (60 * SECOND_NS)
+#define REQUEST_NS       (300 * SECOND_NS) /* from the end of the headers to the end of the reply */
+#define FORMER_NS        (60 * SECOND_NS)
 #define BODIES_MAX_BYTES ((size_t)128 << 20) /* of all requests */
 
 struct listener {
@@ -23,23 +28,27 @@ struct listener {
     struct host_policy hosts;
     struct MHD_OptionItem more[3]; /* of the daemon */
     struct http_daemon *daemon;
-    atomic_size_t body_bytes;
+    struct readers *readers;
+    struct body_memory *memory;
 };
 
 struct request {
     struct listener *listener;
+    uint64_t client; /* whose share of the memory the body takes */
     struct buf body;
-    size_t held; /* of body_bytes */
+    size_t held;
 };
 
 /* ---- the checks of a request before its body is read ---- */
 
-static bool is_allowed(const struct listener *l, struct MHD_Connection *connection)
+static bool is_allowed(const struct listener *l, struct MHD_Connection *connection, uint64_t *ret_client)
 {
     const char *host = http_host(connection);
+    const struct sockaddr *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
     if (l->o.access)
-        return access_allows(l->o.access, l->o.scope, http_header(connection, "Authorization"),
-                             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+        return access_allows(l->o.access, l->o.scope, http_header(connection, "Authorization"), address, ret_client);
+    *ret_client = origin_of_address(address);
     return host && host_allowed(&l->hosts, host);
 }
 
@@ -65,22 +74,31 @@ static enum MHD_Result reply_unauthorized(const struct listener *l, struct MHD_C
     return http_reply_static(connection, &reply, text, strlen(text));
 }
 
-/* Whether a request is refused, and then its reply. */
-static bool is_refused(struct listener *l, struct MHD_Connection *connection, const char *method, enum MHD_Result *ret)
+static enum MHD_Result reply_busy(struct MHD_Connection *connection)
+{
+    return http_reply_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at once");
+}
+
+/* Whether a request is refused, and then its reply; else its client. */
+static bool is_refused(struct listener *l, struct MHD_Connection *connection, const char *method, uint64_t *ret_client,
+                       enum MHD_Result *ret)
 {
     const char *length = http_header(connection, "Content-Length");
+    const unsigned long long size = length ? strtoull(length, NULL, 10) : 0;
     if (is_cross_site(connection))
         *ret = http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
-    else if (!is_allowed(l, connection))
+    else if (!is_allowed(l, connection, ret_client))
         *ret = l->o.access
                    ? reply_unauthorized(l, connection)
                    : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
                                      "exactly one Host header is accepted, and only with names of this machine");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
         *ret = http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are supported");
-    else if (length && strtoull(length, NULL, 10) > l->o.body_max_bytes)
+    else if (size > l->o.body_max_bytes)
         *ret = http_reply_text(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than %zu bytes",
                                l->o.body_max_bytes);
+    else if (!body_memory_allows(l->memory, *ret_client, size))
+        *ret = reply_busy(connection);
     else
         return false;
     return true;
@@ -90,16 +108,16 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
 
 static bool take_body(struct request *r, const char *data, size_t size)
 {
-    struct listener *l = r->listener;
-    const size_t before = atomic_fetch_add(&l->body_bytes, size);
+    if (!body_memory_take(r->listener->memory, r->client, size))
+        return false;
     r->held += size;
-    return before + size <= BODIES_MAX_BYTES && buf_append(&r->body, data, size) == 0;
+    return buf_append(&r->body, data, size) == 0;
 }
 
 static void drop_body(struct request *r)
 {
     buf_clear(&r->body);
-    atomic_fetch_sub(&r->listener->body_bytes, r->held);
+    body_memory_give(r->listener->memory, r->client, r->held);
     r->held = 0;
 }
 
@@ -110,8 +128,8 @@ static enum MHD_Result answer_request(struct request *r, struct MHD_Connection *
     if (r->body.error == -EFBIG)
         return http_reply_text(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than %zu bytes",
                                l->o.body_max_bytes);
-    if (r->body.error || atomic_load(&r->listener->body_bytes) > BODIES_MAX_BYTES)
-        return http_reply_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at once");
+    if (r->body.error)
+        return reply_busy(connection);
     const struct listener_request request = {
         .connection = connection, .method = method, .path = path, .body = &r->body};
     return l->o.answer(l->o.context, &request);
@@ -125,14 +143,17 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     struct listener *l = context;
     struct request *r = *request;
     enum MHD_Result result;
+    uint64_t client = 0;
     (void)version;
     if (!r) {
-        if (is_refused(l, connection, method, &result))
+        if (http_reader(connection))
+            reader_asked(l->readers, http_reader(connection));
+        if (is_refused(l, connection, method, &client, &result))
             return result;
         *request = r = calloc(1, sizeof(*r));
         if (!r)
             return MHD_NO;
-        *r = (struct request){.listener = l, .body.max_bytes = l->o.body_max_bytes};
+        *r = (struct request){.listener = l, .client = client, .body.max_bytes = l->o.body_max_bytes};
         return MHD_YES;
     }
     if (*upload_size) {
@@ -147,13 +168,28 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return answer_request(r, connection, method, path);
 }
 
+static void on_connection(void *context, struct MHD_Connection *connection, void **reader,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    const struct listener *l = context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *reader = readers_add(l->readers, fd, origin_of_socket(fd));
+        if (!*reader)
+            shutdown(fd, SHUT_RDWR); /* a former daemon has connections, too */
+    } else if (*reader) {
+        readers_remove(l->readers, *reader);
+    }
+}
+
 static void on_completed(void *context, struct MHD_Connection *connection, void **request,
                          enum MHD_RequestTerminationCode why)
 {
+    const struct listener *l = context;
     struct request *r = *request;
-    (void)context;
-    (void)connection;
     (void)why;
+    if (http_reader(connection))
+        reader_answered(l->readers, http_reader(connection));
     if (!r)
         return;
     drop_body(r);
@@ -165,7 +201,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 int listener_start(const struct listener_options *options, struct listener **ret)
 {
-    _cleanup_free_ struct listener *l = calloc(1, sizeof(*l));
+    _cleanup_(listener_freep) struct listener *l = calloc(1, sizeof(*l));
     struct bound_address bound;
     if (!l)
         return -ENOMEM;
@@ -173,6 +209,14 @@ int listener_start(const struct listener_options *options, struct listener **ret
     if (r < 0)
         return r;
     _cleanup_close_ int fd = bound.fd;
+    const struct readers_options readers = {.max = CONNECTIONS_MAX,
+                                            .per_origin = bound.is_local ? CONNECTIONS_MAX : CLIENT_MAX,
+                                            .request_ns = HEADERS_NS,
+                                            .reply_ns = REQUEST_NS,
+                                            .now_ns = clock_monotonic_ns};
+    r = readers_new(&readers, &l->readers) ?: body_memory_new(BODIES_MAX_BYTES, &l->memory);
+    if (r < 0)
+        return r;
     l->o = *options;
     l->hosts = (struct host_policy){
         .port = bound.port,
@@ -180,17 +224,17 @@ int listener_start(const struct listener_options *options, struct listener **ret
         .loopback_only = bound.is_local,
     };
     const struct MHD_OptionItem more[] = {
-        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, bound.is_local ? 0 : CLIENT_MAX, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, l},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, l},
         {MHD_OPTION_END, 0, NULL},
     };
     memcpy(l->more, more, sizeof(more));
     const struct http_daemon_options daemon = {.fd = fd,
                                                .name = "server",
-                                               .former_max_ns = REPLY_NS,
-                                               .connections_max = CONNECTIONS_MAX,
+                                               .former_max_ns = FORMER_NS,
+                                               .connections_max = CONNECTIONS_MAX + READERS_SPARE,
                                                .timeout_s = TIMEOUT_S,
-                                               .connection_bytes = CONNECTION_BYTES,
+                                               .connection_bytes = options->header_bytes,
                                                .handle = handle,
                                                .context = l,
                                                .more = l->more};
@@ -212,6 +256,8 @@ void listener_free(struct listener *l)
     if (!l)
         return;
     http_daemon_free(l->daemon);
+    readers_free(l->readers);
+    body_memory_free(l->memory);
     free(l);
 }
 
@@ -222,6 +268,7 @@ int listener_renew(struct listener *l, const struct certificate *certificate)
 
 void listener_tick(struct listener *l)
 {
+    readers_tick(l->readers);
     http_daemon_tick(l->daemon);
 }
 

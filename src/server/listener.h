@@ -1,5 +1,6 @@
 /* An address where the server answers HTTP requests with bodies, over libmicrohttpd: one thread for each connection.
- * Checks the Host header or the token, and limits bodies, connections and the memory of all bodies together. */
+ * Checks the Host header or the token, and limits bodies, the connections of a client (readers.h) and its share of the
+ * memory of all bodies (body_memory.h). */
 #pragma once
 
 #include "base/buf.h"
@@ -25,6 +26,7 @@ struct listener_options {
     struct access *access;  /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
     enum token_scope scope; /* that a client's token needs */
     const struct certificate *certificate; /* for TLS; NULL, or without texts: none. Not used afterwards */
+    size_t header_bytes;                   /* of one connection: request line, request headers and reply headers */
     size_t body_max_bytes;                 /* of one request */
     /* Called from many threads: replies to a request that was accepted. */
     enum MHD_Result (*answer)(void *context, const struct listener_request *request);
@@ -37,8 +39,9 @@ int listener_start(const struct listener_options *options, struct listener **ret
 void listener_free(struct listener *l);
 DEFINE_FREEP(listener)
 
-/* As those of http_daemon.h. */
+/* As http_daemon_renew. */
 int listener_renew(struct listener *l, const struct certificate *certificate);
+/* To be called once a second: also ends requests and replies that take too long. */
 void listener_tick(struct listener *l);
 
 uint16_t listener_port(const struct listener *l);

@@ -29,6 +29,8 @@
 #define REMEMBER_NS       (3600 * SECOND_NS)
 #define KNOWN_ROWS_MAX    ((size_t)1 << 20) /* 16 MiB */
 #define REMEMBER_MAX      262144
+#define OTLP_HEADER_BYTES ((size_t)64 << 10)
+#define SQL_HEADER_BYTES  ((size_t)512 << 10) /* a query may be in the URL */
 
 struct server {
     char directory[PATH_MAX], spool_directory[PATH_MAX + 16], token_file[PATH_MAX + 16];
@@ -184,6 +186,7 @@ static int start_listeners(struct server *s, const struct certificate *certifica
                                          .access = access_of(s, SERVER_SQL),
                                          .scope = TOKEN_READ,
                                          .certificate = certificate_of(s, SERVER_SQL, certificate),
+                                         .header_bytes = SQL_HEADER_BYTES,
                                          .body_max_bytes = SQL_BODY_MAX_BYTES,
                                          .answer = sql_answer,
                                          .context = s->engine};
@@ -192,6 +195,7 @@ static int start_listeners(struct server *s, const struct certificate *certifica
                                           .access = access_of(s, SERVER_OTLP_HTTP),
                                           .scope = TOKEN_WRITE,
                                           .certificate = certificate_of(s, SERVER_OTLP_HTTP, certificate),
+                                          .header_bytes = OTLP_HEADER_BYTES,
                                           .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
                                           .answer = otlp_http_answer,
                                           .context = &s->receiver};

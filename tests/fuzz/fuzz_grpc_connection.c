@@ -45,13 +45,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
     struct grpc_call *taken = NULL;
-    struct grpc_held held = {.max = 8192};
+    struct body_memory *memory;
     struct buf out = {0};
-    const struct grpc_connection_options options = {
-        .message_max_bytes = 4096, .held = &held, .allows = allows, .take = take, .context = &taken};
-    struct grpc_connection *c;
-    if (grpc_connection_new(&options, &c) < 0)
+    if (body_memory_new(8192, &memory) < 0)
         return 0;
+    const struct grpc_connection_options options = {
+        .message_max_bytes = 4096, .memory = memory, .allows = allows, .take = take, .context = &taken};
+    struct grpc_connection *c;
+    if (grpc_connection_new(&options, &c) < 0) {
+        body_memory_free(memory);
+        return 0;
+    }
     int r = grpc_connection_receive(c, preface, sizeof(preface), 1);
     for (size_t at = 0, n; r == 0 && at < size; at += n) { /* in pieces, as sockets give them */
         n = size - at < 100 ? size - at : 100;
@@ -66,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     grpc_connection_free(c);
     finish(&taken, 0);
     buf_clear(&out);
-    if (held.bytes)
+    if (body_memory_held(memory))
         abort();
+    body_memory_free(memory);
     return 0;
 }

@@ -12,10 +12,12 @@
 
 #include <cmocka.h>
 
-#define ANSWERS_MAX 1000
-#define SLOW_NS     10
-#define REQUEST_NS  1000
-#define REPLY_NS    2000
+#define READERS_MAX        64
+#define READERS_PER_ORIGIN 16
+#define ANSWERS_MAX        1000
+#define SLOW_NS            10
+#define REQUEST_NS         1000
+#define REPLY_NS           2000
 
 static uint64_t now_ns;
 static int64_t held;
@@ -77,7 +79,9 @@ static struct readers *new_readers(void)
     now_ns = 100;
     held = 0;
     memset(ended, 0, sizeof(ended));
-    const struct readers_options options = {.answers_max_bytes = ANSWERS_MAX,
+    const struct readers_options options = {.max = READERS_MAX,
+                                            .per_origin = READERS_PER_ORIGIN,
+                                            .answers_max_bytes = ANSWERS_MAX,
                                             .request_ns = REQUEST_NS,
                                             .reply_ns = REPLY_NS,
                                             .slow_ns = SLOW_NS,
@@ -204,7 +208,9 @@ static void test_memory_that_is_being_freed_is_waited_for(void **state)
 {
     struct readers *r;
     pthread_t thread;
-    const struct readers_options options = {.answers_max_bytes = ANSWERS_MAX,
+    const struct readers_options options = {.max = READERS_MAX,
+                                            .per_origin = READERS_PER_ORIGIN,
+                                            .answers_max_bytes = ANSWERS_MAX,
                                             .slow_ns = SLOW_NS,
                                             .free_ns = 60000000000,
                                             .now_ns = read_clock,

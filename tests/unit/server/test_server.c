@@ -50,6 +50,18 @@ static bool has_tokens(void)
     return access(path, F_OK) == 0;
 }
 
+static struct server_options loopback_options(void)
+{
+    return (struct server_options){.directory = directory,
+                                   .library = "/nonexistent",
+                                   .otlp_address = "127.0.0.1:0",
+                                   .grpc_address = "127.0.0.1:0",
+                                   .sql_address = "127.0.0.1:0",
+                                   .keep_days = 1,
+                                   .spool_bytes = 1 << 20,
+                                   .memory_bytes = 1 << 30};
+}
+
 /* The token of the first start is printed only when the server runs: a file that stays after a start that fails would
  * have a token that no client can know. */
 static void test_failed_first_start_leaves_no_token_file(void **state)
@@ -60,14 +72,8 @@ static void test_failed_first_start_leaves_no_token_file(void **state)
     assert_int_equal(address_listen(&any, sizeof(any.v4), &fd), 0);
     char used[32];
     snprintf(used, sizeof(used), "0.0.0.0:%u", ntohs(any.v4.sin_port));
-    struct server_options options = {.directory = directory,
-                                     .library = "/nonexistent",
-                                     .otlp_address = used,
-                                     .grpc_address = "127.0.0.1:0",
-                                     .sql_address = "127.0.0.1:0",
-                                     .keep_days = 1,
-                                     .spool_bytes = 1 << 20,
-                                     .memory_bytes = 1 << 30};
+    struct server_options options = loopback_options();
+    options.otlp_address = used;
     struct server *server = NULL;
     assert_int_equal(server_start(&options, &server), -EADDRINUSE);
     assert_false(has_tokens());
@@ -85,50 +91,82 @@ static void test_failed_first_start_leaves_no_token_file(void **state)
     server_free(server);
 }
 
-static void expect_refusal(const struct server *s, enum server_service service, const char *text)
+static int connect_to(const struct server *s, enum server_service service)
 {
-    static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     const struct sockaddr_in to = {.sin_family = AF_INET,
                                    .sin_port = htons(server_endpoint(s, service).port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    _cleanup_buf_ struct buf reply = {0};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
-    assert_int_equal(buf_read_fd(&reply, fd, 10000), 0);
+    return fd;
+}
+
+/* Sends a request with a header of so many bytes, and reads the reply until the server closes the connection. */
+static void expect_reply(int fd, size_t header_bytes, const char *status, const char *text)
+{
+    _cleanup_buf_ struct buf request = {0}, reply = {0};
+    buf_puts(&request, "GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ");
+    while (header_bytes--)
+        buf_putc(&request, 'x');
+    buf_puts(&request, "\r\n\r\n");
+    send(fd, request.data, request.size, MSG_NOSIGNAL); /* a refused one is not read to its end */
+    buf_read_fd(&reply, fd, 10000);
     buf_putc(&reply, '\0');
-    assert_non_null(strstr(reply.data, " 401 "));
+    assert_non_null(strstr(reply.data, status));
     assert_non_null(strstr(reply.data, text));
 }
 
 static void test_refusal_names_the_scope(void **state)
 {
     (void)state;
-    const struct server_options options = {.directory = directory,
-                                           .library = "/nonexistent",
-                                           .otlp_address = "0.0.0.0:0",
-                                           .grpc_address = "127.0.0.1:0",
-                                           .sql_address = "0.0.0.0:0",
-                                           .keep_days = 1,
-                                           .spool_bytes = 1 << 20,
-                                           .memory_bytes = 1 << 30};
+    struct server_options options = loopback_options();
+    options.otlp_address = options.sql_address = "0.0.0.0:0";
     _cleanup_(server_freep) struct server *server = NULL;
     assert_int_equal(server_start(&options, &server), 0);
-    expect_refusal(server, SERVER_OTLP_HTTP, "`sonde token new --scope write`");
-    expect_refusal(server, SERVER_SQL, "`sonde token new --scope read`");
+    _cleanup_close_ int otlp = connect_to(server, SERVER_OTLP_HTTP), sql = connect_to(server, SERVER_SQL);
+    expect_reply(otlp, 1, " 401 ", "`sonde token new --scope write`");
+    expect_reply(sql, 1, " 401 ", "`sonde token new --scope read`");
+}
+
+/* A query may be in the URL, but what sends OTLP has no long headers. */
+static void test_headers_of_otlp_are_smaller(void **state)
+{
+    (void)state;
+    struct server_options options = loopback_options();
+    options.otlp_address = "0.0.0.0:0"; /* whose requests would be refused without a token */
+    _cleanup_(server_freep) struct server *server = NULL;
+    assert_int_equal(server_start(&options, &server), 0);
+    _cleanup_close_ int otlp = connect_to(server, SERVER_OTLP_HTTP), sql = connect_to(server, SERVER_SQL);
+    expect_reply(otlp, 80000, " 431 ", "");
+    expect_reply(sql, 80000, " 403 ", ""); /* another port in Host */
+}
+
+/* An address with all its connections that opens another one loses its oldest idle one. */
+static void test_new_connections_replace_idle_ones(void **state)
+{
+    enum { CONNECTIONS = 128 };
+    (void)state;
+    struct server_options options = loopback_options();
+    options.otlp_address = options.grpc_address = "0.0.0.0:0";
+    _cleanup_(server_freep) struct server *server = NULL;
+    assert_int_equal(server_start(&options, &server), 0);
+    for (enum server_service service = SERVER_OTLP_GRPC; service <= SERVER_OTLP_HTTP; service++) {
+        int fds[CONNECTIONS + 1];
+        _cleanup_buf_ struct buf rest = {0};
+        for (size_t i = 0; i < array_size(fds); i++)
+            fds[i] = connect_to(server, service);
+        assert_int_equal(buf_read_fd(&rest, fds[0], 10000), 0); /* to its end */
+        if (service == SERVER_OTLP_HTTP)
+            expect_reply(fds[CONNECTIONS], 1, " 401 ", "");
+        for (size_t i = 0; i < array_size(fds); i++)
+            close(fds[i]);
+    }
 }
 
 static void test_start_raises_the_limit_on_descriptors(void **state)
 {
     (void)state;
-    const struct server_options options = {.directory = directory,
-                                           .library = "/nonexistent",
-                                           .otlp_address = "127.0.0.1:0",
-                                           .grpc_address = "127.0.0.1:0",
-                                           .sql_address = "127.0.0.1:0",
-                                           .keep_days = 1,
-                                           .spool_bytes = 1 << 20,
-                                           .memory_bytes = 1 << 30};
+    const struct server_options options = loopback_options();
     _cleanup_(server_freep) struct server *server = NULL;
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -146,6 +184,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_failed_first_start_leaves_no_token_file, start, stop),
         cmocka_unit_test_setup_teardown(test_refusal_names_the_scope, start, stop),
+        cmocka_unit_test_setup_teardown(test_headers_of_otlp_are_smaller, start, stop),
+        cmocka_unit_test_setup_teardown(test_new_connections_replace_idle_ones, start, stop),
         cmocka_unit_test_setup_teardown(test_start_raises_the_limit_on_descriptors, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
