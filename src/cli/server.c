@@ -75,7 +75,18 @@ static void announce(const struct server *s)
         if (!e.is_local && !e.is_encrypted)
             log_warning("%s: tokens and data travel in clear text: give --tls-certificate and --tls-key", url);
     }
-    if (server_first_token(s))
+    fflush(stdout);
+}
+
+/* What is not read on a terminal may be kept, as in a journal, which others can read. */
+static void announce_first_token(const struct server *s, const struct server_options *options)
+{
+    if (!server_first_token(s))
+        return;
+    if (options->writes_first_token)
+        printf("The first token, which may send and ask, is in %s/first-token: delete this file when you have it\n",
+               options->directory);
+    else
         printf(
             "The first token, which may send and ask, and is not kept anywhere (sonde token new makes others):\n  %s\n",
             server_first_token(s));
@@ -91,6 +102,7 @@ static int run_until_signal(const struct server_options *options, int ready_fd)
     if (r < 0)
         return r == -EINVAL ? r : -EIO;
     announce(server);
+    announce_first_token(server, options);
     ready_fd_notify(&ready_fd);
     while (!end_signals_wait(&signals, SECOND_NS))
         server_tick(server);
@@ -145,6 +157,7 @@ static int run_server(int argc, char **argv)
         return r;
     o.library = path;
     o.keep_days = (unsigned)keep_days;
+    o.writes_first_token = !isatty(STDOUT_FILENO);
     return run_until_signal(&o, (int)ready_fd);
 }
 

@@ -11,13 +11,11 @@ int bound_address_open(const char *option, const char *text, bool needs_token, s
     union address address;
     socklen_t size;
     if (address_parse(text, &address, &size) < 0) {
-        log_error("%s: '%s' is not ADDRESS:PORT, such as 127.0.0.1:4318", option, text);
+        log_error("%s: '%s' is not ADDRESS:PORT, such as 127.0.0.1:7000 or [::1]:7000", option, text);
         return -EINVAL;
     }
     if (!address_is_loopback(&address) && !needs_token) {
-        log_error(
-            "%s: %s can be reached by other machines: give --token-file as well (`sonde token new` makes its lines)",
-            option, text);
+        log_error("%s: %s can be reached by other machines, whose clients need tokens", option, text);
         return -EINVAL;
     }
     const int r = address_listen(&address, size, &ret->fd);

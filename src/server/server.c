@@ -33,7 +33,8 @@
 #define SQL_HEADER_BYTES  ((size_t)512 << 10) /* a query may be in the URL */
 
 struct server {
-    char directory[PATH_MAX], spool_directory[PATH_MAX + 16], token_file[PATH_MAX + 16];
+    char directory[PATH_MAX], spool_directory[PATH_MAX + 16];
+    char token_file[PATH_MAX + 16], first_token_file[PATH_MAX + 16];
     int lock;
     struct spool *spool;
     struct engine *engine;
@@ -110,32 +111,46 @@ static int start_engine(struct server *s, const struct server_options *o)
 
 /* ---- rights ---- */
 
-/* The file of tokens that is the server's own, with a first token if it has none yet. */
-static int make_token_file(struct server *s)
+/* Writes a new file that only this user can read. -EEXIST is not logged. */
+static int write_secret(const char *path, const char *text)
 {
-    char line[TOKEN_LINE_BYTES];
-    snprintf(s->token_file, sizeof(s->token_file), "%s/tokens", s->directory);
-    _cleanup_close_ int fd = open(s->token_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return errno == EEXIST ? 0 : log_errno(-errno, "cannot make %s", s->token_file);
-    int r = tokens_make(TOKEN_ADMIN, s->first_token, line);
-    if (r == 0 && dprintf(fd, "%s made at the first start\n", line) < 0)
-        r = -errno;
-    if (r < 0) {
-        log_errno(r, "cannot write %s", s->token_file);
-        unlink(s->token_file);
-        s->first_token[0] = '\0';
-        return r;
-    }
-    return 0;
+        return errno == EEXIST ? -EEXIST : log_errno(-errno, "cannot make %s", path);
+    if (dprintf(fd, "%s\n", text) >= 0)
+        return 0;
+    const int r = log_errno(-errno, "cannot write %s", path);
+    unlink(path);
+    return r;
 }
 
-/* A token that the server has not printed is of no use: the next start makes the file, and another token, again. */
+/* A token that no user has seen is of no use: the next start makes the file, and another token, again. */
 static void drop_first_token(struct server *s)
 {
-    if (s->first_token[0])
-        unlink(s->token_file);
+    if (!s->first_token[0])
+        return;
+    unlink(s->token_file);
+    unlink(s->first_token_file);
     explicit_bzero(s->first_token, sizeof(s->first_token));
+}
+
+/* The file of tokens that is the server's own, with a first token if it has none yet. */
+static int make_token_file(struct server *s, bool writes_first_token)
+{
+    char line[TOKEN_LINE_BYTES], text[TOKEN_LINE_BYTES + 32];
+    snprintf(s->token_file, sizeof(s->token_file), "%s/tokens", s->directory);
+    snprintf(s->first_token_file, sizeof(s->first_token_file), "%s/first-token", s->directory);
+    int r = tokens_make(TOKEN_ADMIN, s->first_token, line);
+    snprintf(text, sizeof(text), "%s made at the first start", line);
+    r = r < 0 ? r : write_secret(s->token_file, text);
+    if (r < 0) {
+        explicit_bzero(s->first_token, sizeof(s->first_token));
+        return r == -EEXIST ? 0 : r;
+    }
+    if (!writes_first_token)
+        return 0;
+    unlink(s->first_token_file); /* of a file of tokens that is gone */
+    return write_secret(s->first_token_file, s->first_token);
 }
 
 static int open_access(struct server *s, const struct server_options *o)
@@ -146,7 +161,7 @@ static int open_access(struct server *s, const struct server_options *o)
         needs_tokens |= s->endpoints[i].needs_token;
     if (!needs_tokens)
         return 0;
-    const int r = o->token_file ? 0 : make_token_file(s);
+    const int r = o->token_file ? 0 : make_token_file(s, o->writes_first_token);
     return r < 0 ? r : access_new(o->token_file ? "--token-file" : "tokens", path, clock_monotonic_ns, &s->access);
 }
 

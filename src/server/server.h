@@ -17,6 +17,8 @@ struct server_options {
     const char *sql_address;  /* "127.0.0.1:7080" */
     /* Clients of an address that other machines reach need a token. */
     const char *token_file; /* NULL: DIRECTORY/tokens; else clients of loopback addresses need a token as well */
+    /* Whether the first token is written to DIRECTORY/first-token, which only this user can read. */
+    bool writes_first_token;
     /* For TLS on the addresses that other machines reach; without paths: none. */
     struct certificate_files certificate;
     unsigned keep_days;

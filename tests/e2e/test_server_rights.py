@@ -44,7 +44,9 @@ def test_tokens_have_scopes(server, tmp_path):  # noqa: F811
 def test_open_addresses_have_a_first_token_and_tls(server, files, tmp_path):  # noqa: F811
     tls = ["--tls-certificate", files.certificate, "--tls-key", files.key]
     one = server(*OPEN, *tls)
-    token = re.search(r"^  (sonde_[0-9a-f]{40})$", one.running.out, re.M).group(1)
+    first = tmp_path / "data" / "first-token"  # as standard output is no terminal
+    token = first.read_text().strip()
+    assert str(first) in one.running.out and "sonde_" not in one.running.out and stat.S_IMODE(first.stat().st_mode) == 0o600
     assert one.running.out.count("https://0.0.0.0:") == 3 and "clear text" not in one.running.error
     kept = tmp_path / "data" / "tokens"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and token not in kept.read_text()
@@ -71,10 +73,13 @@ def test_open_addresses_have_a_first_token_and_tls(server, files, tmp_path):  # 
             assert ask(port, "GET", "/ping", None, bearer(token))[0] != 200, "clear text is refused"
         except (OSError, http.client.HTTPException):
             pass
+    files.certificate.write_text((files.made / "two.crt").read_text())
+    wait_for(lambda: "stays in use" in one.running.error, 20, "the other certificate without its key", one.running.error)
+    assert by_grpc(3)[1] and by_https(one.sql_port, "one", "GET", "/?query=SELECT+1") == 200
     files("two")
     by_grpc.authority = "two"
-    wait_for(lambda: by_grpc(3)[1], 20, "the other certificate", one.running.error)
-    assert by_https(one.sql_port, "two", "GET", "/?query=SELECT+1") == 200
+    wait_for(lambda: by_grpc(4)[1], 20, "the other certificate", one.running.error)
+    assert by_https(one.sql_port, "two", "GET", "/?query=SELECT+1") == 200 and one.running.error.count("stays in use") == 1
     assert one.running.stop() == 0
     again = server(*OPEN, "--listen", "127.0.0.1:0", *tls)
     assert "sonde_" not in again.running.out and f"http://127.0.0.1:{again.sql_port}/" in again.running.out

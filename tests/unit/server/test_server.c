@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -31,7 +33,7 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    static const char *const names[] = {"tokens", "lock"};
+    static const char *const names[] = {"tokens", "first-token", "lock"};
     char path[100];
     (void)state;
     for (size_t i = 0; i < array_size(names); i++) {
@@ -43,10 +45,10 @@ static int stop(void **state)
     return rmdir(directory);
 }
 
-static bool has_tokens(void)
+static bool has_file(const char *name)
 {
     char path[100];
-    snprintf(path, sizeof(path), "%s/tokens", directory);
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
     return access(path, F_OK) == 0;
 }
 
@@ -76,19 +78,44 @@ static void test_failed_first_start_leaves_no_token_file(void **state)
     options.otlp_address = used;
     struct server *server = NULL;
     assert_int_equal(server_start(&options, &server), -EADDRINUSE);
-    assert_false(has_tokens());
+    assert_false(has_file("tokens"));
     options.otlp_address = "0.0.0.0:0";
     options.certificate = (struct certificate_files){.chain_setting = "--tls-certificate",
                                                      .key_setting = "--tls-key",
                                                      .chain = "/nonexistent",
                                                      .key = "/nonexistent"};
     assert_true(server_start(&options, &server) < 0);
-    assert_false(has_tokens());
+    assert_false(has_file("tokens"));
     options.certificate = (struct certificate_files){0};
     assert_int_equal(server_start(&options, &server), 0);
     assert_non_null(server_first_token(server));
-    assert_true(has_tokens());
+    assert_true(has_file("tokens"));
+    assert_false(has_file("first-token"));
     server_free(server);
+}
+
+/* As it is printed, a token would be kept in a journal. */
+static void test_first_token_in_a_file_is_of_its_owner(void **state)
+{
+    (void)state;
+    struct server_options options = loopback_options();
+    _cleanup_(server_freep) struct server *server = NULL;
+    char path[100], text[200] = "";
+    struct stat st;
+    options.writes_first_token = true;
+    options.otlp_address = "0.0.0.0:0";
+    options.grpc_address = "nowhere";
+    assert_int_equal(server_start(&options, &server), -EINVAL);
+    assert_false(has_file("first-token"));
+    options.grpc_address = "127.0.0.1:0";
+    assert_int_equal(server_start(&options, &server), 0);
+    snprintf(path, sizeof(path), "%s/first-token", directory);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(read(fd, text, sizeof(text) - 1) > 0);
+    text[strcspn(text, "\n")] = '\0';
+    assert_string_equal(text, server_first_token(server));
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
 }
 
 static int connect_to(const struct server *s, enum server_service service)
@@ -183,6 +210,7 @@ int main(int argc, char **argv)
         return 1; /* the engine */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_failed_first_start_leaves_no_token_file, start, stop),
+        cmocka_unit_test_setup_teardown(test_first_token_in_a_file_is_of_its_owner, start, stop),
         cmocka_unit_test_setup_teardown(test_refusal_names_the_scope, start, stop),
         cmocka_unit_test_setup_teardown(test_headers_of_otlp_are_smaller, start, stop),
         cmocka_unit_test_setup_teardown(test_new_connections_replace_idle_ones, start, stop),
