@@ -12,9 +12,16 @@
 
 struct column {
     const char *name, *type;
-    const char *codec; /* NULL: ZSTD(1) */
+    const char *codec; /* NULL: the table's */
     const char *value; /* computed by the engine, not inserted; NULL: inserted */
+    bool is_hidden;    /* such a column, which is ours: not in SELECT * */
 };
+
+/* What views select from a Map, so that they do not read the whole Map of each row. */
+#define MAP_VALUE(name, type, value_of_map)                                                                            \
+    {                                                                                                                  \
+        name, type, .value = value_of_map, .is_hidden = true                                                           \
+    }
 
 static const struct column traces_columns[] = {
     {"Timestamp", TIME, "Delta(8), ZSTD(1)"},
@@ -39,6 +46,17 @@ static const struct column traces_columns[] = {
     {"Links.SpanId", "Array(String)"},
     {"Links.TraceState", "Array(String)"},
     {"Links.Attributes", "Array(" MAP ")"},
+    MAP_VALUE("HostName", NAME, "ResourceAttributes['host.name']"),
+    MAP_VALUE("Method", NAME, "SpanAttributes['http.request.method']"),
+    MAP_VALUE("Route", NAME,
+              "multiIf(SpanAttributes['http.route'] != '', SpanAttributes['http.route'], "
+              "SpanAttributes['rpc.method'] != '', SpanAttributes['rpc.method'], SpanName)"),
+    MAP_VALUE("Status", NAME,
+              "if(SpanAttributes['http.response.status_code'] != '', SpanAttributes['http.response.status_code'], "
+              "SpanAttributes['rpc.response.status_code'])"),
+    MAP_VALUE("Slow", "Bool", "SpanAttributes['sonde.slow'] = 'true'"),
+    MAP_VALUE("Weight", "UInt64",
+              "if(ScopeName = 'sonde', toUInt64OrZero(SpanAttributes['sonde.sampling.weight']), 1)"),
     {0},
 };
 
@@ -165,29 +183,36 @@ static const struct column profile_resources_columns[] = {
     "INDEX values_ResourceAttributes mapValues(ResourceAttributes) TYPE bloom_filter(0.01), "                          \
     "INDEX keys_Attributes mapKeys(Attributes) TYPE bloom_filter(0.01), "                                              \
     "INDEX values_Attributes mapValues(Attributes) TYPE bloom_filter(0.01)"
-#define METRIC_ORDER "ServiceName, MetricName, Attributes, toUnixTimestamp64Nano(TimeUnix)"
+/* The points of a series, of one resource, follow each other: their columns repeat. */
+#define METRIC_ORDER "ServiceName, MetricName, Attributes, ResourceAttributes, toUnixTimestamp64Nano(TimeUnix)"
+#define METRIC_CODEC "ZSTD(3)" /* a third of what ZSTD(1) makes of repeated maps, for the same CPU time */
+
+#define METRIC_TABLE(kind, columns)                                                                                    \
+    {                                                                                                                  \
+        "otel_metrics_" kind, columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER, .codec = METRIC_CODEC         \
+    }
 
 static const struct {
     const char *name;
     const struct column *columns;
     const char *indexes, *day, *order;
-    bool is_set; /* rows with the same `order` are the same, and one of them is kept */
+    bool is_set;       /* rows with the same `order` are the same, and one of them is kept */
+    unsigned granules; /* rows of each; 0: 8,192. Fewer are read for one trace or attribute, and indexes are larger */
+    const char *codec; /* NULL: ZSTD(1) */
 } tables[TABLE_COUNT] = {
     [TABLE_TRACES] = {"otel_traces", traces_columns,
                       TRACE_ID KEYS_AND_VALUES("ResourceAttributes")
                           KEYS_AND_VALUES("SpanAttributes") "INDEX duration Duration TYPE minmax",
-                      "toDate(Timestamp)", "ServiceName, SpanName, toDateTime(Timestamp)"},
+                      "toDate(Timestamp)", "ServiceName, SpanName, toDateTime(Timestamp)", .granules = 2048},
     [TABLE_LOGS] = {"otel_logs", logs_columns,
                     TRACE_ID KEYS_AND_VALUES("ResourceAttributes")
                         KEYS_AND_VALUES("LogAttributes") "INDEX body Body TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 8",
                     "toDate(TimestampTime)", "ServiceName, TimestampTime, Timestamp"},
-    [TABLE_GAUGES] = {"otel_metrics_gauge", gauges_columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER},
-    [TABLE_SUMS] = {"otel_metrics_sum", sums_columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER},
-    [TABLE_HISTOGRAMS] = {"otel_metrics_histogram", histograms_columns, METRIC_INDEXES, "toDate(TimeUnix)",
-                          METRIC_ORDER},
-    [TABLE_EXPONENTIALS] = {"otel_metrics_exponential_histogram", exponentials_columns, METRIC_INDEXES,
-                            "toDate(TimeUnix)", METRIC_ORDER},
-    [TABLE_SUMMARIES] = {"otel_metrics_summary", summaries_columns, METRIC_INDEXES, "toDate(TimeUnix)", METRIC_ORDER},
+    [TABLE_GAUGES] = METRIC_TABLE("gauge", gauges_columns),
+    [TABLE_SUMS] = METRIC_TABLE("sum", sums_columns),
+    [TABLE_HISTOGRAMS] = METRIC_TABLE("histogram", histograms_columns),
+    [TABLE_EXPONENTIALS] = METRIC_TABLE("exponential_histogram", exponentials_columns),
+    [TABLE_SUMMARIES] = METRIC_TABLE("summary", summaries_columns),
     [TABLE_PROFILE_SAMPLES] = {"profile_samples", profile_samples_columns,
                                TRACE_ID "INDEX stack StackHash TYPE bloom_filter(0.01)", "toDate(Timestamp)",
                                "ServiceName, ProfileType, HostName, Timestamp"},
@@ -201,12 +226,23 @@ const char *table_name(enum table table)
     return tables[table].name;
 }
 
+static void put_column(struct buf *sql, enum table table, const struct column *c)
+{
+    const char *codec = c->codec ? c->codec : tables[table].codec;
+    buf_printf(sql, "`%s` %s", c->name, c->type);
+    if (c->value)
+        buf_printf(sql, " %s %s", c->is_hidden ? "MATERIALIZED" : "DEFAULT", c->value);
+    buf_printf(sql, " CODEC(%s)", codec ? codec : "ZSTD(1)");
+}
+
 void table_put_create(struct buf *sql, enum table table)
 {
     buf_printf(sql, "CREATE TABLE IF NOT EXISTS " TABLES_DATABASE ".%s (", tables[table].name);
-    for (const struct column *c = tables[table].columns; c->name; c++)
-        buf_printf(sql, "%s`%s` %s%s%s CODEC(%s)", c == tables[table].columns ? "" : ", ", c->name, c->type,
-                   c->value ? " DEFAULT " : "", c->value ? c->value : "", c->codec ? c->codec : "ZSTD(1)");
+    for (const struct column *c = tables[table].columns; c->name; c++) {
+        if (c != tables[table].columns)
+            buf_puts(sql, ", ");
+        put_column(sql, table, c);
+    }
     if (tables[table].indexes)
         buf_printf(sql, ", %s", tables[table].indexes);
     /* fsync: the spool forgets a segment that the engine has taken. The window of tokens: many more than there can be
@@ -214,18 +250,24 @@ void table_put_create(struct buf *sql, enum table table)
      * row, and help no query here. */
     buf_printf(sql,
                ") ENGINE = %s PARTITION BY %s ORDER BY (%s) "
-               "SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, "
-               "non_replicated_deduplication_window = 10000, auto_statistics_types = ''",
-               tables[table].is_set ? "ReplacingMergeTree" : "MergeTree", tables[table].day, tables[table].order);
+               "SETTINGS index_granularity = %u, ttl_only_drop_parts = 1, fsync_after_insert = 1, "
+               "fsync_part_directory = 1, non_replicated_deduplication_window = 10000, auto_statistics_types = ''",
+               tables[table].is_set ? "ReplacingMergeTree" : "MergeTree", tables[table].day, tables[table].order,
+               tables[table].granules ? tables[table].granules : 8192);
 }
 
-void table_put_keep(struct buf *sql, enum table table, unsigned keep_days)
+void table_put_migrate(struct buf *sql, enum table table, unsigned keep_days)
 {
+    buf_printf(sql, "ALTER TABLE " TABLES_DATABASE ".%s ", tables[table].name);
+    for (const struct column *c = tables[table].columns; c->name; c++)
+        if (c->is_hidden) {
+            buf_puts(sql, "ADD COLUMN IF NOT EXISTS ");
+            put_column(sql, table, c);
+            buf_puts(sql, ", ");
+        }
     /* Parts have one day each, and go as a whole: rows need not be written again when the time changes. */
-    buf_printf(sql,
-               "ALTER TABLE " TABLES_DATABASE ".%s MODIFY TTL %s + INTERVAL %u DAY "
-               "SETTINGS materialize_ttl_after_modify = 0",
-               tables[table].name, tables[table].day, keep_days);
+    buf_printf(sql, "MODIFY TTL %s + INTERVAL %u DAY SETTINGS materialize_ttl_after_modify = 0", tables[table].day,
+               keep_days);
 }
 
 /* A type as a file has it. The engine would look up each value of a LowCardinality while it reads a row, which takes

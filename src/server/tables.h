@@ -29,8 +29,9 @@ const char *table_name(enum table table);
 
 /* Appends the statement that creates the table, if it does not exist. */
 void table_put_create(struct buf *sql, enum table table);
-/* Appends the statement that has the table keep rows for `keep_days`. */
-void table_put_keep(struct buf *sql, enum table table, unsigned keep_days);
+/* Appends the statement that adds the columns that a table of an earlier version lacks, and has the table keep rows for
+ * `keep_days`. The engine computes such columns of the rows that there are. */
+void table_put_migrate(struct buf *sql, enum table table, unsigned keep_days);
 
 /* Appends the statement that inserts the rows of `path` (absolute), which are RowBinary in the order of the columns.
  * The engine ignores a second statement with the same `token`. */

@@ -29,18 +29,14 @@ static const struct view {
     const char *name, *select;
 } views[] = {
     {"requests",
-     "SELECT Timestamp AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, "
-     "if(ScopeName = 'sonde', 'sonde', 'sdk') AS source, SpanAttributes['http.request.method'] AS method, "
-     "multiIf(SpanAttributes['http.route'] != '', SpanAttributes['http.route'], "
-     "SpanAttributes['rpc.method'] != '', SpanAttributes['rpc.method'], SpanName) AS route, "
-     "if(SpanAttributes['http.response.status_code'] != '', SpanAttributes['http.response.status_code'], "
-     "SpanAttributes['rpc.response.status_code']) AS status, "
-     "Duration / 1e6 AS duration_ms, toBool(CAST(StatusCode, 'String') = 'Error') AS failed, toBool(SpanAttributes['sonde.slow'] = 'true') AS slow, "
+     "SELECT Timestamp AS time, HostName AS host, ServiceName AS service, "
+     "if(ScopeName = 'sonde', 'sonde', 'sdk') AS source, Method AS method, Route AS route, Status AS status, "
+     "Duration / 1e6 AS duration_ms, toBool(CAST(StatusCode, 'String') = 'Error') AS failed, Slow AS slow, "
      "SpanAttributes['sonde.cause'] AS cause, "
      "mapApply((key, value) -> (substring(key, 17, length(key) - 19), toUInt64OrZero(value) / 1e6), "
      "mapFilter((key, value) -> startsWith(key, 'sonde.component.'), SpanAttributes)) AS parts_ms, "
      "SpanAttributes['sonde.upstream'] AS upstream, SpanAttributes['sonde.upstream.call'] AS upstream_call, "
-     "if(ScopeName = 'sonde', toUInt64OrZero(SpanAttributes['sonde.sampling.weight']), 1) AS weight, "
+     "Weight AS weight, "
      "TraceId AS trace_id, SpanId AS span_id, ParentSpanId AS parent_span_id, "
      "SpanAttributes AS attributes, ResourceAttributes AS resource "
      "FROM otel.otel_traces WHERE SpanKind = 'Server'"},
@@ -107,7 +103,7 @@ static const struct view {
      "toUInt64(argMax(Value, TimeUnix)) AS lost, 0 "
      "FROM otel.otel_metrics_sum WHERE ServiceName = 'sonde' AND MetricName = 'sonde_self_losses' "
      "AND TimeUnix > now() - INTERVAL 1 DAY GROUP BY host, Attributes['reason'] "
-     "UNION ALL SELECT ResourceAttributes['host.name'] AS host, toDateTime(max(Timestamp)) AS seen, '', '', '', 0, "
+     "UNION ALL SELECT HostName AS host, toDateTime(max(Timestamp)) AS seen, '', '', '', 0, "
      "count() FROM otel.otel_traces WHERE Timestamp > now() - INTERVAL 1 DAY GROUP BY host) "
      "WHERE host != '' GROUP BY host"},
 };

@@ -118,6 +118,10 @@ def test_questions_of_the_document(server):  # noqa: F811
     for number, sql in QUESTIONS:
         status, text = one.query(sql)
         assert status == 200 and ANSWERS[int(number)] in text, f"question {number}: {text}"
+    attribute = one.value("EXPLAIN indexes = 1 SELECT time FROM requests WHERE attributes['customer.id'] = 'no one'")
+    assert "values_SpanAttributes" in attribute, "a condition on an attribute uses its index through the view"
+    search = one.value("EXPLAIN header = 1 SELECT host, method, route, status FROM requests WHERE slow ORDER BY weight")
+    assert "Route" in search and "Attributes" not in search, "a search does not read the attributes"
     assert one.value("SELECT host, agent_version, kernel, machine, lost_events, spans FROM hosts WHERE host = 'node-1'") == "node-1\t0.1.0\t6.18.0\tx86_64\t5\t7"
 
 
