@@ -21,6 +21,7 @@
 #include "pipeline/unwind_publisher.h"
 #include "send/event_export.h"
 #include "send/metrics_export.h"
+#include "send/opamp_client.h"
 #include "send/profile_export.h"
 #include "send/span_export.h"
 
@@ -219,6 +220,16 @@ static void log_detail(const struct agent *a, const struct budget *now, bool is_
                  reduced.size ? ": " : "", reduced.size ? reduced.data : "", complete.size ? complete.data : "nothing");
 }
 
+/* What the level of detail reduces, for agent_health. */
+static void keep_reduced(struct agent *a, enum source_detail detail)
+{
+    _cleanup_buf_ struct buf reduced = {0};
+    pipeline_describe_detail(a->pipeline, detail, true, append_to_list, &reduced);
+    pthread_mutex_lock(&a->lock);
+    snprintf(a->reduced, sizeof(a->reduced), "%s", reduced.size ? reduced.data : "");
+    pthread_mutex_unlock(&a->lock);
+}
+
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
 {
     uint64_t cpu_ns = budget_own_cpu_ns() + helper_cpu_ns + pipeline_run_time_ns(a->pipeline);
@@ -234,6 +245,7 @@ static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
         pipeline_shed(a->pipeline, now.detail);
         update_monitored(a, clock_monotonic_ns());
         log_detail(a, &now, now.detail > was);
+        keep_reduced(a, now.detail);
     }
     if (now.over_memory && memory_is_new)
         release_memory(a, was_over);
@@ -378,6 +390,13 @@ static int start_metrics_export(struct agent *a)
     return r == 0 && a->metrics_export ? metrics_export_start(a->metrics_export) : r;
 }
 
+static int start_reports(struct agent *a)
+{
+    const struct opamp_source source = {agent_health, a};
+    int r = opamp_client_new(&a->config, &source, NULL, &a->opamp);
+    return r == 0 && a->opamp ? opamp_client_start(a->opamp) : r;
+}
+
 /* Threads: only after the helper process was forked. */
 static int start_exports(struct agent *a)
 {
@@ -433,7 +452,7 @@ int agent_new(const struct config *config, struct agent **ret)
     r = start_exports(a);
     if (r < 0)
         return r;
-    r = loop_new(a->pipeline, LOOP_OF_SERVICE, &a->loop) ?: start_metrics_export(a);
+    r = loop_new(a->pipeline, LOOP_OF_SERVICE, &a->loop) ?: start_metrics_export(a) ?: start_reports(a);
     if (r < 0)
         return r;
     *ret = take_ptr(a);
@@ -450,6 +469,7 @@ void agent_free(struct agent *a)
     metrics_export_end(a->metrics_export);
     span_export_end(a->span_export);
     event_export_end(a->event_export);
+    opamp_client_end(a->opamp);
     pipeline_free(a->pipeline); /* detach before waiting for a receiver, so that no process is probed meanwhile */
     if (a->profile_export || a->metrics_export || a->span_export || a->event_export)
         log_debug("detached; waiting until the last profiles, metrics, spans and events are sent");
@@ -457,6 +477,7 @@ void agent_free(struct agent *a)
     profile_export_free(a->profile_export);
     span_export_free(a->span_export);
     event_export_free(a->event_export);
+    opamp_client_free(a->opamp);
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     node_events_free(a->events);

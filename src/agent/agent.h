@@ -52,6 +52,8 @@ int agent_set_memory(struct agent *a, uint64_t bytes);
 /* Replaces profile.sampling_rules by the rules in `config`, on the thread of agent_run. -EOPNOTSUPP: the loaded
  * programs cannot apply them; nothing is changed. */
 int agent_set_sampling_rules(struct agent *a, const struct config *config);
+/* The configuration in force has changed to `config`, which the agent reports (opamp.endpoint). */
+void agent_set_reported_config(struct agent *a, const struct config *config);
 
 /* Queries of the web page: any thread, between agent_new and agent_free. `agent` is a struct agent: they are callbacks
  * of serve/page.h, which states their errors. Times are CLOCK_MONOTONIC; `seconds` is the length of the period until

@@ -3,6 +3,7 @@
 
 #include "agent/agent.h"
 #include "agent/budget.h"
+#include "export/opamp_agent.h"
 #include "model/memory_plan.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/sampling_pods.h"
@@ -41,6 +42,7 @@ struct agent {
     struct metrics_export *metrics_export; /* likewise */
     struct span_export *span_export;       /* likewise */
     struct event_export *event_export;     /* likewise */
+    struct opamp_client *opamp;            /* NULL: no server is configured */
     struct attach_report report;           /* of the start; the texts of the sampling rules change under `lock` */
     int lock_fd;
     uint64_t start_ns;
@@ -54,11 +56,14 @@ struct agent {
 
     pthread_mutex_t lock; /* protects what the page's threads read: */
     struct budget budget;
+    char reduced[384]; /* what budget.detail reduces, in words; "": nothing */
     struct agent_stats stats;
     uint64_t metrics_collections;
     uint64_t metrics_due_ns; /* before this time, they are not collected again */
     pthread_cond_t metrics_collected;
 };
 
+/* For opamp_client.h, on its thread; also while the pipeline is freed. */
+void agent_health(void *agent, struct opamp_health *ret);
 /* agent_metrics, for metrics_export.h. */
 int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_read_ns);

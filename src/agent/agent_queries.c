@@ -14,6 +14,7 @@
 #include "pipeline/loop.h"
 #include "send/event_export.h"
 #include "send/metrics_export.h"
+#include "send/opamp_client.h"
 #include "send/profile_export.h"
 #include "send/span_export.h"
 
@@ -296,6 +297,8 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
         span_export_metrics(a->span_export, set);
     if (a->event_export)
         event_export_metrics(a->event_export, set);
+    if (a->opamp)
+        opamp_client_metrics(a->opamp, set);
     requests_metrics(a->requests, set);
     opaque_ports_metrics(a->opaque_ports, set);
     service_calls_metrics(a->calls, set);

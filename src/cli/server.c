@@ -88,7 +88,7 @@ static void announce_first_token(const struct server *s, const struct server_opt
                options->directory);
     else
         printf(
-            "The first token, which may send and ask, and is not kept anywhere (sonde token new makes others):\n  %s\n",
+            "The first token, of the scope admin, which is not kept anywhere (sonde token new makes others):\n  %s\n",
             server_first_token(s));
     fflush(stdout);
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/ready_fd.h"
 #include "cli/privileges.h"
+#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "cli/up_config.h"
 #include "cli/up_reload.h"
@@ -86,8 +87,9 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         return -EINVAL;
     }
     if (print) {
-        up_config_print(&config);
-        return 0;
+        _cleanup_buf_ struct buf text = {0};
+        config_put_text(&config, &text);
+        return standard_output_write(subcommand->name, &text);
     }
     r = up_config_check(&config);
     if (r < 0)

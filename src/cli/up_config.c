@@ -6,7 +6,6 @@
 #include "resolve/process/pods.h"
 #include "sources/sampling/sampling_rules.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,26 +36,6 @@ int up_config_read(const struct up_options *o, struct config *c)
     if (o->off_cpu)
         config_put_bool(c, "off_cpu.enabled", true);
     return 0;
-}
-
-void up_config_print(const struct config *c)
-{
-    struct config_key_description d;
-    char section[32] = "";
-    for (size_t i = 0; config_describe(c, i, &d); i++) {
-        size_t length = strcspn(d.key, ".");
-        if (strncmp(section, d.key, length) != 0 || section[length]) {
-            snprintf(section, sizeof(section), "%.*s", (int)length, d.key);
-            printf("%s:\n", section);
-        }
-        if (d.is_cut) { /* a truncated value must not be read back */
-            printf("  # %s: %s    # truncated; %s (%s)\n", d.key + length + 1, d.value, d.help, d.allowed);
-            continue;
-        }
-        const bool is_word = isalnum((unsigned char)d.value[0]) && !strpbrk(d.value, " #");
-        const char *quote = is_word ? "" : "\""; /* "[::1]:7070" would be a list; no value holds a quote */
-        printf("  %s: %s%s%s    # %s (%s)\n", d.key + length + 1, quote, d.value, quote, d.help, d.allowed);
-    }
 }
 
 static bool is_beyond_loopback(const struct config *c)

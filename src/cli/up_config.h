@@ -25,6 +25,3 @@ int up_config_check_access(const struct config *c);
 struct page_access up_config_page_access(const struct config *c);
 
 void up_config_apply_log_level(const struct config *c);
-
-/* Prints it as a file with the allowed values. */
-void up_config_print(const struct config *c);

@@ -83,6 +83,7 @@ static int reload_configuration(struct up_reload *u)
     up_config_apply_log_level(&next);
     report_changes(u->config, &next, &read);
     *u->config = next;
+    agent_set_reported_config(u->agent, &next);
     return 0;
 }
 

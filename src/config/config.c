@@ -86,6 +86,13 @@ static const struct setting core_keys[] = {
     {"otlp.client_certificate", SETTING_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path",
      "file of the client certificate"},
     {"otlp.client_key", SETTING_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of the client certificate's key"},
+    {"opamp.endpoint", SETTING_URL, FIELD(opamp_endpoint), 0, 0,
+     "a URL of http or https, such as https://centre:4318/v1/opamp, or nothing",
+     "server that the agent reports its health and configuration to, by OpAMP"},
+    {"opamp.headers", SETTING_SECRET, FIELD(opamp_headers), 0, 0, "name=value,..., values percent-encoded",
+     "HTTP headers sent with each report; never shown"},
+    {"opamp.interval", SETTING_INTEGER, FIELD(opamp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
+     "time between two reports"},
     {"kubernetes.cri_socket", SETTING_TEXT, FIELD(kubernetes_cri_socket), 0, 0, "a path, or nothing",
      "socket of the container runtime, queried for pod names; nothing: the default paths"},
     {"kubernetes.pod_labels", SETTING_LABELS, FIELD(kubernetes_pod_labels), 0, 0,
@@ -95,7 +102,7 @@ static const struct setting core_keys[] = {
 };
 
 #define CORE_KEYS array_size(core_keys)
-_Static_assert(CORE_KEYS <= 32, "bits of config.inherited");
+_Static_assert(CORE_KEYS <= 64, "bits of config.inherited");
 
 void config_defaults(struct config *c)
 {
@@ -113,6 +120,7 @@ void config_defaults(struct config *c)
         .otlp_timeout_ms = OTLP_TIMEOUT_MS,
         .otlp_interval_s = 60,
         .otlp_metrics_interval_s = 60,
+        .opamp_interval_s = 10,
         .log_level = "info",
     };
     for (size_t i = 0; all_signals[i]; i++) {
@@ -260,7 +268,7 @@ void config_mark_inherited(struct config *c, const char *name)
 {
     struct config_key key;
     if (config_find_key(name, &key))
-        c->inherited |= 1u << (key.setting - core_keys);
+        c->inherited |= 1ull << (key.setting - core_keys);
 }
 
 int config_set_value(struct config *c, const char *where, const char *name, const char *value,
@@ -295,8 +303,8 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
         return -EINVAL;
     }
     if (key.signal == SIZE_MAX)
-        c->inherited &= ~(1u << (k - core_keys));
-    if (k->type == SETTING_URL)
+        c->inherited &= ~(1ull << (k - core_keys));
+    if (k->type == SETTING_URL && is_same_section(k->key, "otlp."))
         config_drop_inherited(c);
     return 0;
 }

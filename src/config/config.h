@@ -4,6 +4,7 @@
  * `const struct config`. */
 #pragma once
 
+#include "base/buf.h"
 #include "otlp/settings.h"
 #include "signals/signals.h"
 
@@ -31,10 +32,13 @@ struct config {
     char otlp_protocol[16], otlp_compression[8], otlp_timestamp_resolution[8];
     bool otlp_system_names;
     int64_t otlp_timeout_ms, otlp_interval_s, otlp_metrics_interval_s;
+    char opamp_endpoint[1024]; /* "": no server */
+    char opamp_headers[4096];  /* as otlp_headers */
+    int64_t opamp_interval_s;
     char kubernetes_cri_socket[108]; /* "": the default paths */
     char kubernetes_pod_labels[512];
     char log_level[16];
-    uint32_t inherited; /* bit mask of keys in the table: inherited from the environment, valid for the
+    uint64_t inherited; /* bit mask of keys in the table: inherited from the environment, valid for the
                          * environment's endpoint only */
     _Alignas(8) unsigned char signals[SIGNALS_MAX][SIGNAL_SETTINGS_MAX_BYTES]; /* read by config_signal */
 };
@@ -106,3 +110,5 @@ struct config_key_description {
  * past the end. */
 bool config_compare(const struct config *a, const struct config *b, size_t i, const char **ret_key, bool *ret_is_same);
 bool config_describe(const struct config *c, size_t i, struct config_key_description *ret);
+/* Appends all keys as YAML that config_load accepts, with the allowed values as comments; secrets are left out. */
+void config_put_text(const struct config *c, struct buf *out);

@@ -18,7 +18,7 @@
 static const struct {
     const char *name;
     enum token_scope scope;
-} scopes[] = {{"read", TOKEN_READ}, {"write", TOKEN_WRITE}, {"admin", TOKEN_ADMIN}};
+} scopes[] = {{"read", TOKEN_READ}, {"write", TOKEN_WRITE}, {"agent", TOKEN_AGENT}, {"admin", TOKEN_ADMIN}};
 
 enum token_scope token_scope_of(const char *name)
 {
@@ -28,7 +28,7 @@ enum token_scope token_scope_of(const char *name)
     return 0;
 }
 
-static const char *name_of_scope(enum token_scope scope)
+const char *token_scope_name(enum token_scope scope)
 {
     for (size_t i = 0; i < array_size(scopes); i++)
         if (scopes[i].scope == scope)
@@ -73,7 +73,7 @@ static int parse_line(const char *line, size_t number, struct tokens *t, char wh
     snprintf(scope, sizeof(scope), "%.*s", (int)strcspn(line, BLANKS), line);
     t->scopes[t->count] = token_scope_of(scope);
     if (!t->scopes[t->count])
-        return refuse(number, "after the hash the scope is needed: read, write or admin", why);
+        return refuse(number, "after the hash the scope is needed: read, write, agent or admin", why);
     t->count++;
     return 0;
 }
@@ -164,6 +164,6 @@ int tokens_make(enum token_scope scope, char ret_token[TOKEN_BYTES], char ret_li
     snprintf(ret_token, TOKEN_BYTES, PREFIX "%s", digits);
     sha256(ret_token, strlen(ret_token), hash);
     put_hex(hash, sizeof(hash), digits);
-    snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s %s", digits, name_of_scope(scope));
+    snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s %s", digits, token_scope_name(scope));
     return 0;
 }

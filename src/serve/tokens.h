@@ -4,7 +4,8 @@
  *     sha256:HASH SCOPE COMMENT
  *
  * HASH has 64 hexadecimal digits. SCOPE is `read` (the page of an agent, SQL of `sonde server`), `write` (OTLP of
- * `sonde server`) or `admin` (both). The comment is optional. Empty lines and lines that begin with # are skipped. */
+ * `sonde server`), `agent` (OpAMP of `sonde server`) or `admin` (all). The comment is optional. Empty lines and lines
+ * that begin with # are skipped. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -17,7 +18,12 @@
 #define TOKENS_FILE_MAX_BYTES ((size_t)64 << 10)
 #define TOKENS_WHY_BYTES      256
 
-enum token_scope { TOKEN_READ = 1, TOKEN_WRITE = 2, TOKEN_ADMIN = TOKEN_READ | TOKEN_WRITE };
+enum token_scope {
+    TOKEN_READ = 1,
+    TOKEN_WRITE = 2,
+    TOKEN_AGENT = 4,
+    TOKEN_ADMIN = TOKEN_READ | TOKEN_WRITE | TOKEN_AGENT,
+};
 
 struct tokens {
     size_t count;
@@ -27,6 +33,8 @@ struct tokens {
 
 /* The scope of this name; 0: there is none. */
 enum token_scope token_scope_of(const char *name);
+/* Static string. */
+const char *token_scope_name(enum token_scope scope);
 
 /* Parses the text of a file. 0, or -EINVAL with the line and the reason in `why`; no part of the text is in it, as it
  * may hold a token by mistake. `ret` is changed on success only. */

@@ -41,13 +41,15 @@ struct request {
 
 /* ---- the checks of a request before its body is read ---- */
 
-static bool is_allowed(const struct listener *l, struct MHD_Connection *connection, uint64_t *ret_client)
+static bool is_allowed(const struct listener *l, struct MHD_Connection *connection, const char *path,
+                       uint64_t *ret_client)
 {
     const char *host = http_host(connection);
     const struct sockaddr *address =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
     if (l->o.access)
-        return access_allows(l->o.access, l->o.scope, http_header(connection, "Authorization"), address, ret_client);
+        return access_allows(l->o.access, l->o.scope_of(path), http_header(connection, "Authorization"), address,
+                             ret_client);
     *ret_client = origin_of_address(address);
     return host && host_allowed(&l->hosts, host);
 }
@@ -62,16 +64,17 @@ static bool is_cross_site(struct MHD_Connection *connection)
 }
 
 /* Programs ask here, not people: a browser must not ask for a token, and then send it with every page's requests. */
-static enum MHD_Result reply_unauthorized(const struct listener *l, struct MHD_Connection *connection)
+static enum MHD_Result reply_unauthorized(struct MHD_Connection *connection, enum token_scope scope)
 {
-#define NEEDED(scope)                                                                                                  \
-    "a token with the scope " scope " (or admin) is needed, in the header Authorization: Bearer TOKEN; "               \
-    "`sonde token new --scope " scope "` prints a line for it\n"
-    const char *text = l->o.scope == TOKEN_WRITE ? NEEDED("write") : NEEDED("read");
-#undef NEEDED
     const struct http_reply reply = {
         .status = MHD_HTTP_UNAUTHORIZED, .content_type = "text/plain; charset=UTF-8", .authenticate = "Bearer"};
-    return http_reply_static(connection, &reply, text, strlen(text));
+    const char *name = token_scope_name(scope);
+    _cleanup_buf_ struct buf text = {0};
+    buf_printf(&text,
+               "a token with the scope %s (or admin) is needed, in the header Authorization: Bearer TOKEN; "
+               "`sonde token new --scope %s` prints a line for it\n",
+               name, name);
+    return http_reply_buf(connection, &reply, &text);
 }
 
 static enum MHD_Result reply_busy(struct MHD_Connection *connection)
@@ -80,16 +83,16 @@ static enum MHD_Result reply_busy(struct MHD_Connection *connection)
 }
 
 /* Whether a request is refused, and then its reply; else its client. */
-static bool is_refused(struct listener *l, struct MHD_Connection *connection, const char *method, uint64_t *ret_client,
-                       enum MHD_Result *ret)
+static bool is_refused(struct listener *l, struct MHD_Connection *connection, const char *method, const char *path,
+                       uint64_t *ret_client, enum MHD_Result *ret)
 {
     const char *length = http_header(connection, "Content-Length");
     const unsigned long long size = length ? strtoull(length, NULL, 10) : 0;
     if (is_cross_site(connection))
         *ret = http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
-    else if (!is_allowed(l, connection, ret_client))
+    else if (!is_allowed(l, connection, path, ret_client))
         *ret = l->o.access
-                   ? reply_unauthorized(l, connection)
+                   ? reply_unauthorized(connection, l->o.scope_of(path))
                    : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
                                      "exactly one Host header is accepted, and only with names of this machine");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
@@ -148,7 +151,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (!r) {
         if (http_reader(connection))
             reader_asked(l->readers, http_reader(connection));
-        if (is_refused(l, connection, method, &client, &result))
+        if (is_refused(l, connection, method, path, &client, &result))
             return result;
         *request = r = calloc(1, sizeof(*r));
         if (!r)

@@ -21,13 +21,13 @@ struct listener_request {
 };
 
 struct listener_options {
-    const char *option;     /* that sets the address, for messages: "--listen" */
-    const char *address;    /* "127.0.0.1:4318" */
-    struct access *access;  /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
-    enum token_scope scope; /* that a client's token needs */
-    const struct certificate *certificate; /* for TLS; NULL, or without texts: none. Not used afterwards */
-    size_t header_bytes;                   /* of one connection: request line, request headers and reply headers */
-    size_t body_max_bytes;                 /* of one request */
+    const char *option;    /* that sets the address, for messages: "--listen" */
+    const char *address;   /* "127.0.0.1:4318" */
+    struct access *access; /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
+    enum token_scope (*scope_of)(const char *path); /* the scope that a client's token needs for it */
+    const struct certificate *certificate;          /* for TLS; NULL, or without texts: none. Not used afterwards */
+    size_t header_bytes;   /* of one connection: request line, request headers and reply headers */
+    size_t body_max_bytes; /* of one request */
     /* Called from many threads: replies to a request that was accepted. */
     enum MHD_Result (*answer)(void *context, const struct listener_request *request);
     void *context;

@@ -89,8 +89,9 @@ enum MHD_Result otlp_http_answer(void *receiver, const struct listener_request *
     const char *type = http_header(request->connection, "Content-Type");
     struct receiver_result result;
     if (!signal)
-        return reply_error(request, MHD_HTTP_NOT_FOUND,
-                           "this receiver has /v1/traces, /v1/logs, /v1/metrics and /v1development/profiles");
+        return reply_error(
+            request, MHD_HTTP_NOT_FOUND,
+            "this receiver has /v1/traces, /v1/logs, /v1/metrics, /v1development/profiles and /v1/opamp");
     if (strcmp(request->method, "POST") != 0)
         return reply_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
     if (!is_type(type, PROTOBUF) && !(is_json(request) && signal->json))

@@ -129,6 +129,22 @@ int receiver_store(struct receiver *receiver, const struct receiver_request *req
     return r;
 }
 
+int receiver_store_row(struct receiver *receiver, enum table table, const struct buf *row)
+{
+    _cleanup_buf_ struct buf data = {0};
+    struct spool_batch batch = {.rows = 1};
+    batch_put_rows(&data, table, row);
+    int r = buf_error(row) ?: buf_error(&data);
+    if (r < 0)
+        return r;
+    const XXH128_hash_t hash = XXH3_128bits(data.data, data.size);
+    memcpy(batch.key.bytes, &hash, sizeof(batch.key.bytes));
+    batch.data = data.data;
+    batch.size = data.size;
+    r = append_batch(receiver, &batch);
+    return r < 0 ? r : 0;
+}
+
 void receiver_put_response(struct buf *out, const struct receiver_result *result)
 {
     _cleanup_buf_ struct buf partial = {0};

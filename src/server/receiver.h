@@ -44,6 +44,8 @@ struct receiver_result {
 
 /* 0, or -errno that receiver_failure explains: nothing of the request is stored. */
 int receiver_store(struct receiver *receiver, const struct receiver_request *request, struct receiver_result *ret);
+/* Stores a row that the server made itself. 0 or -errno as above. */
+int receiver_store_row(struct receiver *receiver, enum table table, const struct buf *row);
 /* An ExportTraceServiceResponse or its like in protobuf. Nothing if all items were stored. */
 void receiver_put_response(struct buf *out, const struct receiver_result *result);
 

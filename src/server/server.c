@@ -9,6 +9,7 @@
 #include "server/grpc_listener.h"
 #include "server/listener.h"
 #include "server/loader.h"
+#include "server/opamp_http.h"
 #include "server/otlp_grpc.h"
 #include "server/otlp_http.h"
 #include "server/receiver.h"
@@ -44,6 +45,7 @@ struct server {
     struct certificate certificate; /* without its texts */
     struct known_rows *known;
     struct receiver receiver;
+    struct opamp opamp;
     struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
     struct grpc_listener *grpc;
@@ -194,12 +196,30 @@ static const struct certificate *certificate_of(const struct server *s, enum ser
     return s->endpoints[service].is_encrypted ? certificate : NULL;
 }
 
+static enum token_scope scope_of_asker(const char *path)
+{
+    (void)path;
+    return TOKEN_READ;
+}
+
+static enum token_scope scope_of_sender(const char *path)
+{
+    return strcmp(path, OPAMP_PATH) == 0 ? TOKEN_AGENT : TOKEN_WRITE;
+}
+
+static enum MHD_Result answer_sender(void *server, const struct listener_request *request)
+{
+    struct server *s = server;
+    return strcmp(request->path, OPAMP_PATH) == 0 ? opamp_http_answer(&s->opamp, request)
+                                                  : otlp_http_answer(&s->receiver, request);
+}
+
 static int start_listeners(struct server *s, const struct certificate *certificate)
 {
     const struct listener_options sql = {.option = "--listen",
                                          .address = s->endpoints[SERVER_SQL].address,
                                          .access = access_of(s, SERVER_SQL),
-                                         .scope = TOKEN_READ,
+                                         .scope_of = scope_of_asker,
                                          .certificate = certificate_of(s, SERVER_SQL, certificate),
                                          .header_bytes = SQL_HEADER_BYTES,
                                          .body_max_bytes = SQL_BODY_MAX_BYTES,
@@ -208,12 +228,12 @@ static int start_listeners(struct server *s, const struct certificate *certifica
     const struct listener_options otlp = {.option = "--otlp-listen",
                                           .address = s->endpoints[SERVER_OTLP_HTTP].address,
                                           .access = access_of(s, SERVER_OTLP_HTTP),
-                                          .scope = TOKEN_WRITE,
+                                          .scope_of = scope_of_sender,
                                           .certificate = certificate_of(s, SERVER_OTLP_HTTP, certificate),
                                           .header_bytes = OTLP_HEADER_BYTES,
                                           .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
-                                          .answer = otlp_http_answer,
-                                          .context = &s->receiver};
+                                          .answer = answer_sender,
+                                          .context = s};
     const struct grpc_listener_options grpc = {.option = "--grpc-listen",
                                                .address = s->endpoints[SERVER_OTLP_GRPC].address,
                                                .access = access_of(s, SERVER_OTLP_GRPC),
@@ -228,10 +248,12 @@ static int listen_for_clients(struct server *s, const struct server_options *o)
 {
     _cleanup_(certificate_clear) struct certificate certificate = {0};
     decide_rights(s, o);
-    int r = known_rows_new(KNOWN_ROWS_MAX, &s->known);
+    int r = known_rows_new(KNOWN_ROWS_MAX, &s->known) ?: agents_new(OPAMP_AGENTS_MAX, &s->opamp.agents);
     if (r < 0)
         return r;
     receiver_init(&s->receiver, s->spool, s->known, o->keep_days, clock_unix_ns);
+    s->opamp.receiver = &s->receiver;
+    s->opamp.monotonic_ns = clock_monotonic_ns;
     r = open_access(s, o);
     r = r < 0 ? r : certificate_read(&o->certificate, &certificate);
     r = r < 0 ? r : start_listeners(s, &certificate);
@@ -312,6 +334,7 @@ void server_free(struct server *s)
     engine_free(s->engine);
     spool_free(s->spool);
     known_rows_free(s->known);
+    agents_free(s->opamp.agents);
     access_free(s->access);
     closep(&s->lock);
     free(s);

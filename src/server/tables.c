@@ -173,6 +173,25 @@ static const struct column profile_frames_columns[] = {{"Day", "Date"},
 static const struct column profile_resources_columns[] = {
     {"Day", "Date"}, {"ResourceHash", "UInt64"}, {"ServiceName", NAME}, {"ResourceAttributes", MAP}, {0}};
 
+/* What agents report by OpAMP. Attributes and Config are empty in reports that do not repeat them. */
+static const struct column agent_reports_columns[] = {{"Timestamp", TIME, "Delta(8), ZSTD(1)"},
+                                                      {"InstanceUid", "String"},
+                                                      {"HostName", NAME},
+                                                      {"ServiceName", NAME},
+                                                      {"ServiceVersion", NAME},
+                                                      {"KernelRelease", NAME},
+                                                      {"HostArch", NAME},
+                                                      {"IsLast", "Bool"},
+                                                      {"Healthy", "Nullable(Bool)"},
+                                                      {"Status", NAME},
+                                                      {"Problems", "String"},
+                                                      {"Detail", NAME},
+                                                      {"LostEvents", "Nullable(UInt64)"},
+                                                      {"IdentifyingAttributes", MAP},
+                                                      {"NonIdentifyingAttributes", MAP},
+                                                      {"Config", "String"},
+                                                      {0}};
+
 #define KEYS_AND_VALUES(map)                                                                                           \
     "INDEX keys_" map " mapKeys(" map ") TYPE bloom_filter(0.01), "                                                    \
     "INDEX values_" map " mapValues(" map ") TYPE bloom_filter(0.01), "
@@ -219,6 +238,7 @@ static const struct {
     [TABLE_PROFILE_STACKS] = {"profile_stacks", profile_stacks_columns, NULL, "Day", "StackHash", true},
     [TABLE_PROFILE_FRAMES] = {"profile_frames", profile_frames_columns, NULL, "Day", "FrameHash", true},
     [TABLE_PROFILE_RESOURCES] = {"profile_resources", profile_resources_columns, NULL, "Day", "ResourceHash", true},
+    [TABLE_AGENT_REPORTS] = {"agent_reports", agent_reports_columns, NULL, "toDate(Timestamp)", "HostName, Timestamp"},
 };
 
 const char *table_name(enum table table)

@@ -9,7 +9,7 @@
 
 #define TABLES_DATABASE "otel"
 
-/* In the order of their insertion: what rows refer to comes before them. */
+/* In the order of their insertion: what rows refer to comes before them. The spool's files have these numbers. */
 enum table {
     TABLE_TRACES,
     TABLE_LOGS,
@@ -22,6 +22,7 @@ enum table {
     TABLE_PROFILE_FRAMES,
     TABLE_PROFILE_STACKS,
     TABLE_PROFILE_SAMPLES,
+    TABLE_AGENT_REPORTS,
     TABLE_COUNT
 };
 

@@ -91,21 +91,33 @@ static const struct view {
      "FROM otel.otel_traces "
      "ARRAY JOIN Events.Timestamp AS moment, Events.Name AS name, Events.Attributes AS details "
      "WHERE ScopeName != 'sonde'"},
+    /* From reports of agents (OpAMP), from their metrics, and from spans of anything; the losses of a host are in both
+     * of the first two. A report has a status, and in full also the configuration. */
     {"hosts",
      "SELECT host, max(seen) AS last_seen, max(agent) AS agent_version, max(release) AS kernel, "
-     "max(architecture) AS machine, sum(lost) AS lost_events, max(count) AS spans "
+     "max(architecture) AS machine, max(is_healthy) AS healthy, max(state) AS status, max(level) AS detail, "
+     "max(errors) AS problems, coalesce(max(reported), sum(lost)) AS lost_events, max(count) AS spans, "
+     "max(text) AS config "
      "FROM (SELECT ResourceAttributes['host.name'] AS host, toDateTime(max(TimeUnix)) AS seen, "
      "argMax(Attributes['version'], TimeUnix) AS agent, argMax(Attributes['kernel'], TimeUnix) AS release, "
-     "argMax(Attributes['machine'], TimeUnix) AS architecture, 0 AS lost, 0 AS count "
+     "argMax(Attributes['machine'], TimeUnix) AS architecture, NULL::Nullable(Bool) AS is_healthy, '' AS state, "
+     "'' AS level, '' AS errors, NULL::Nullable(UInt64) AS reported, 0 AS lost, 0 AS count, '' AS text "
      "FROM otel.otel_metrics_sum WHERE ServiceName = 'sonde' AND MetricName = 'sonde_build_info' "
      "AND TimeUnix > now() - INTERVAL 1 DAY GROUP BY host "
      "UNION ALL SELECT ResourceAttributes['host.name'] AS host, toDateTime(max(TimeUnix)) AS seen, '', '', '', "
-     "toUInt64(argMax(Value, TimeUnix)) AS lost, 0 "
+     "NULL, '', '', '', NULL, toUInt64(argMax(Value, TimeUnix)) AS lost, 0, '' "
      "FROM otel.otel_metrics_sum WHERE ServiceName = 'sonde' AND MetricName = 'sonde_self_losses' "
      "AND TimeUnix > now() - INTERVAL 1 DAY GROUP BY host, Attributes['reason'] "
-     "UNION ALL SELECT HostName AS host, toDateTime(max(Timestamp)) AS seen, '', '', '', 0, "
-     "count() FROM otel.otel_traces WHERE Timestamp > now() - INTERVAL 1 DAY GROUP BY host) "
-     "WHERE host != '' GROUP BY host"},
+     "UNION ALL SELECT HostName AS host, toDateTime(max(Timestamp)) AS seen, argMax(ServiceVersion, Timestamp), "
+     "argMax(KernelRelease, Timestamp), "
+     "transform(argMax(HostArch, Timestamp), ['amd64', 'arm64'], ['x86_64', 'aarch64'], argMax(HostArch, Timestamp)), "
+     "argMax(tuple(if(IsLast, NULL, Healthy)), Timestamp).1, "
+     "argMax(if(IsLast, 'stopped', toString(Status)), Timestamp), argMax(Detail, Timestamp), "
+     "argMax(Problems, Timestamp), argMax(LostEvents, Timestamp), 0, 0, argMaxIf(Config, Timestamp, Config != '') "
+     "FROM otel.agent_reports WHERE ServiceName = 'sonde' AND Timestamp > now() - INTERVAL 1 DAY GROUP BY host "
+     "UNION ALL SELECT HostName AS host, toDateTime(max(Timestamp)) AS seen, '', '', '', "
+     "NULL, '', '', '', NULL, 0, count(), '' FROM otel.otel_traces WHERE Timestamp > now() - INTERVAL 1 DAY "
+     "GROUP BY host) WHERE host != '' GROUP BY host"},
 };
 
 size_t views_count(void)

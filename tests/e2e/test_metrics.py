@@ -138,7 +138,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     use_a_gpu(gpus)
     started = agent(*everything_enabled(sonde), "--set", "budget.one_cpu=1000%", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/",
                     "--set", "otlp.metrics_endpoint=http://127.0.0.1:9/", "--set", "otlp.traces_endpoint=http://127.0.0.1:9/",
-                    "--set", "otlp.logs_endpoint=http://127.0.0.1:9/", env=gpus.environment)
+                    "--set", "otlp.logs_endpoint=http://127.0.0.1:9/", "--set", "opamp.endpoint=http://127.0.0.1:9/", env=gpus.environment)
     wait_for(lambda: started.metric("sonde_gpu_engine_active_ratio"), what="the second poll of the GPU")
     get(server.port, "/sleep?0.1")
     assert get(server.port, "/status?503").status == 503

@@ -263,11 +263,15 @@ def test_what_an_agent_sends(server, agent, run):  # noqa: F811
 
 
 def test_events_of_a_node(server, agent):  # noqa: F811
-    """An event of an agent's node is a row of the view."""
+    """An event of an agent's node is a row of the view; and so is the agent, which reports its state over OpAMP until it ends."""
     one = server()
-    started = agent("--set", "budget.one_cpu=1000%", *sets(logs_endpoint=f"http://127.0.0.1:{one.otlp_port}/v1/logs"))
+    started = agent("--set", "budget.one_cpu=1000%", *sets(logs_endpoint=f"http://127.0.0.1:{one.otlp_port}/v1/logs"),
+                    "--set", f"opamp.endpoint=http://127.0.0.1:{one.otlp_port}/v1/opamp", "--set", "opamp.interval=1", "--set", "opamp.headers=X-Secret=hush")
+    one.await_value(f"SELECT kernel, machine, healthy, status, detail, position(config, 'interval: 1 ') > 0, position(config, 'hush') FROM hosts WHERE host = '{socket.gethostname()}'",
+                    f"{os.uname().release}\t{os.uname().machine}\ttrue\trunning\tfull\t1\t0")
     with full_accept_queue() as port:
         event = await_refusals(started, port)
         assert started.stop() == 0
     one.await_value(f"SELECT host, service, name, severity, text, attributes['process.pid'] FROM events WHERE attributes['server.port'] = '{port}'",
                     f"{socket.gethostname()}\tsonde\t{NAME}\tWARN\t{event['text']}\t{os.getpid()}", 60)
+    one.await_value(f"SELECT healthy, status FROM hosts WHERE host = '{socket.gethostname()}'", "\\N\tstopped")

@@ -5,7 +5,7 @@ import re
 import ssl
 import stat
 
-from centre import ask, request, server, span  # noqa: F401 (fixture)
+from centre import ask, field, request, server, span  # noqa: F401 (fixture)
 from harness.processes import wait_for
 from http2_client import POST, Http2Client, message
 from test_page_tls import connect, files, made  # noqa: F401 (fixtures)
@@ -24,7 +24,7 @@ def test_tokens_have_scopes(server, tmp_path):  # noqa: F811
     def line(scope):
         return f"sha256:{hashlib.sha256(scope.encode()).hexdigest()} {scope} test\n"
     tokens = tmp_path / "own"
-    tokens.write_text(line("read") + line("write") + line("admin"))
+    tokens.write_text(line("read") + line("write") + line("agent") + line("admin"))
     tokens.chmod(0o600)
     one = server("--token-file", tokens)
     assert "clients with a token of the scope write can send" in one.running.out and "of the scope read can ask" in one.running.out
@@ -36,7 +36,10 @@ def test_tokens_have_scopes(server, tmp_path):  # noqa: F811
         asked = ask(one.sql_port, "GET", "/?query=SELECT+1", None, headers)[0]
         return by_http, by_grpc, asked
     nothing, sends, asks = (401, UNAUTHENTICATED, 401), (200, 0, 401), (401, UNAUTHENTICATED, 200)
-    assert [rights(token) for token in (None, "other", "read", "write", "admin")] == [nothing, nothing, asks, sends, (200, 0, 200)]
+    assert [rights(token) for token in (None, "other", "agent", "read", "write", "admin")] == [nothing, nothing, nothing, asks, sends, (200, 0, 200)]
+    report = field(1, bytes(16))
+    assert [one.post("/v1/opamp", report, bearer(token))[0] for token in ("write", "agent", "admin")] == [401, 200, 200]
+    assert b"the scope agent (or admin) is needed" in one.post("/v1/opamp", report)[2]
     tokens.write_text(line("read"))
     wait_for(lambda: rights("write") == nothing, 20, "the end of a token")
 

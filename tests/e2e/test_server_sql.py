@@ -122,7 +122,38 @@ def test_questions_of_the_document(server):  # noqa: F811
     assert "values_SpanAttributes" in attribute, "a condition on an attribute uses its index through the view"
     search = one.value("EXPLAIN header = 1 SELECT host, method, route, status FROM requests WHERE slow ORDER BY weight")
     assert "Route" in search and "Attributes" not in search, "a search does not read the attributes"
-    assert one.value("SELECT host, agent_version, kernel, machine, lost_events, spans FROM hosts WHERE host = 'node-1'") == "node-1\t0.1.0\t6.18.0\tx86_64\t5\t7"
+    assert one.value("SELECT host, agent_version, kernel, machine, lost_events, spans, healthy FROM hosts WHERE host = 'node-1'") == "node-1\t0.1.0\t6.18.0\tx86_64\t5\t7\t\\N"
+
+
+def component(healthy, status, error="", components=b""):
+    return field(1, int(healthy)) + (field(3, error) if error else b"") + field(4, status) + components
+
+
+def report(sequence, description=b"", config="", last=False):
+    """What an agent reports by OpAMP."""
+    parts = b"".join(field(6, field(1, name) + field(2, part)) for name, part in {"budget": component(False, "least", "budget.one_cpu: reduced: off-CPU time"),
+                                                                                  "losses": component(True, "7 since the start"), "probes": component(True, "")}.items())
+    file = field(6, field(1, field(1, field(1, "sonde.yaml") + field(2, field(1, config))))) if config else b""
+    return field(1, bytes(range(16))) + field(2, sequence) + description + (field(9, b"") if last else field(5, component(True, "running", components=parts)) + file)
+
+
+def test_reports_of_agents_are_in_hosts(server):  # noqa: F811
+    """Parts that a report leaves out are those of the report before; a server that lacks them asks for them."""
+    one = server()
+    names = [field(1, pair(*it)) for it in {"service.name": "sonde", "service.version": "0.2.0", "host.name": "node-9"}.items()] + [field(2, pair("os.version", "6.18.1")), field(2, pair("host.arch", "arm64"))]
+    description = field(3, b"".join(names))
+    about = field(1, bytes(range(16)))
+    reply = lambda body, **options: one.post("/v1/opamp", body, **options)[::2]  # noqa: E731
+    assert reply(report(1)) == (200, about + field(6, 1) + field(7, 5)), "all is asked for"
+    assert reply(report(2, description, "budget:\n  memory: 64MiB\n"), compressed=True) == (200, about + field(7, 5)) == reply(report(3))
+    host = "SELECT agent_version, kernel, machine, healthy, status, detail, problems, lost_events, config FROM hosts WHERE host = 'node-9'"
+    seen = "0.2.0\t6.18.1\taarch64\t{}\tbudget:\\n  memory: 64MiB\\n".format
+    one.await_value(host, seen("true\trunning\tleast\tbudget: budget.one_cpu: reduced: off-CPU time\t7"))
+    assert one.value("SELECT count() FROM agent_reports") == "1"
+    assert reply(report(4, last=True)) == (200, about + field(7, 5))
+    one.await_value("SELECT healthy, status FROM hosts WHERE host = 'node-9'", "\\N\tstopped")
+    assert one.post("/v1/opamp", b"\xff")[0] == 400 and one.post("/v1/opamp", b"\0" * (1 << 21))[0] == 413 and one.post("/v1/opamp", b"\0" * (1 << 21), compressed=True)[0] == 413
+    assert one.post("/v1/opamp", report(5), {"Content-Type": "application/json"})[0] == 415
 
 
 def test_dashboard(server):  # noqa: F811

@@ -102,8 +102,11 @@ static void test_scopes(void **state)
 {
     static const struct {
         const char *name;
-        bool reads, writes;
-    } cases[] = {{"read", true, false}, {"write", false, true}, {"admin", true, true}};
+        bool reads, writes, reports;
+    } cases[] = {{"read", true, false, false},
+                 {"write", false, true, false},
+                 {"agent", false, false, true},
+                 {"admin", true, true, true}};
     char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES];
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -111,7 +114,8 @@ static void test_scopes(void **state)
         assert_int_equal(parse(line), 0);
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_READ), cases[i].reads);
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_WRITE), cases[i].writes);
-        assert_int_equal(tokens_accept(&tokens, token, TOKEN_ADMIN), cases[i].reads && cases[i].writes);
+        assert_int_equal(tokens_accept(&tokens, token, TOKEN_AGENT), cases[i].reports);
+        assert_int_equal(tokens_accept(&tokens, token, TOKEN_ADMIN), strcmp(cases[i].name, "admin") == 0);
     }
     assert_int_equal(token_scope_of("other"), 0);
 }

@@ -1,0 +1,93 @@
+/* What reports by OpAMP have: the health of the agent and of its parts, which docs/server.md describes, and its
+ * configuration. */
+#include "agent/agent_private.h"
+#include "base/clock.h"
+#include "send/opamp_client.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define STALLED_NS 10000000000ull
+
+/* The rest of a list that is too long is cut. */
+__attribute__((format(printf, 4, 5))) static void append_error(struct opamp_component *c, size_t *used,
+                                                               const char *separator, const char *format, ...)
+{
+    va_list arguments;
+    if (*used)
+        *used += (size_t)snprintf(c->last_error + *used, sizeof(c->last_error) - *used, "%s", separator);
+    if (*used >= sizeof(c->last_error))
+        return;
+    va_start(arguments, format);
+    *used += (size_t)vsnprintf(c->last_error + *used, sizeof(c->last_error) - *used, format, arguments);
+    va_end(arguments);
+}
+
+static void describe_probes(const struct attach_report *report, struct opamp_component *ret)
+{
+    size_t attached = 0, used = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        const struct attach_entry *e = &report->entries[i];
+        attached += e->attached;
+        if (!e->attached && used < sizeof(ret->last_error))
+            append_error(ret, &used, "; ", "%s: %s", e->probe, e->fallback_reason);
+    }
+    ret->name = OPAMP_COMPONENT_PROBES;
+    ret->is_healthy = attached == report->count;
+    snprintf(ret->status, sizeof(ret->status), "%zu of %zu attached", attached, report->count);
+}
+
+static void describe_budget(const struct budget *b, const char *reduced, struct opamp_component *ret)
+{
+    size_t used = 0;
+    ret->name = OPAMP_COMPONENT_BUDGET;
+    ret->is_healthy = b->detail == SOURCE_DETAIL_FULL && !b->over_memory;
+    snprintf(ret->status, sizeof(ret->status), "%s", budget_detail_name(b->detail));
+    if (b->detail != SOURCE_DETAIL_FULL)
+        append_error(ret, &used, "; ", "budget.one_cpu: reduced: %s", reduced);
+    if (b->over_memory && used < sizeof(ret->last_error))
+        append_error(ret, &used, "; ", "budget.memory: %.1f MiB in use, %.1f MiB allowed",
+                     (double)b->memory_bytes / (1 << 20), (double)b->memory_bytes_allowed / (1 << 20));
+}
+
+/* Some losses are usual, such as functions without names: they make no agent unhealthy. */
+static void describe_losses(const struct losses *losses, struct opamp_component *ret)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < LOSS_COUNT; i++)
+        sum += losses->count[i];
+    ret->name = OPAMP_COMPONENT_LOSSES;
+    ret->is_healthy = true;
+    snprintf(ret->status, sizeof(ret->status), "%" PRIu64 " since the start", sum);
+}
+
+static void describe_all(uint64_t idle_ns, struct opamp_component *ret)
+{
+    ret->is_healthy = idle_ns < STALLED_NS;
+    snprintf(ret->status, sizeof(ret->status), "%s", ret->is_healthy ? "running" : "stalled");
+    if (!ret->is_healthy)
+        snprintf(ret->last_error, sizeof(ret->last_error), "the main thread has done nothing for %" PRIu64 " s",
+                 idle_ns / 1000000000);
+}
+
+void agent_health(void *agent, struct opamp_health *ret)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns(), now_unix_ns = clock_unix_ns();
+    *ret = (struct opamp_health){.component_count = OPAMP_COMPONENTS_MAX,
+                                 .start_unix_ns = now_unix_ns - (now_ns - a->start_ns),
+                                 .status_unix_ns = now_unix_ns};
+    describe_all(agent_idle_ns(a), &ret->all);
+    pthread_mutex_lock(&a->lock);
+    describe_probes(&a->report, &ret->components[0]);
+    describe_budget(&a->budget, a->reduced, &ret->components[1]);
+    describe_losses(&a->stats.losses, &ret->components[2]);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void agent_set_reported_config(struct agent *a, const struct config *config)
+{
+    if (a->opamp)
+        opamp_client_set_config(a->opamp, config);
+}

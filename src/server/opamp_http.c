@@ -1,0 +1,142 @@
+/* OpAMP over HTTP; see opamp_http.h. */
+#include "server/opamp_http.h"
+
+#include "base/protobuf.h"
+#include "server/inflate.h"
+#include "server/otlp_attributes.h"
+#include "server/row_binary.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#define PROTOBUF "application/x-protobuf"
+
+/* ---- rows ---- */
+
+/* Text of an agent, which need not be UTF-8. */
+static void put_line(struct buf *row, const char *text)
+{
+    row_put_text(row, cursor_make(text, strlen(text)));
+}
+
+static void put_map(struct buf *row, struct cursor description, uint32_t number, int *error)
+{
+    uint64_t elements = 0;
+    const int r = otlp_put_attributes(row, description, number, &elements);
+    if (r < 0)
+        *error = r;
+}
+
+/* 0, or -errno of the attributes: -EBADMSG, -ELOOP. */
+static int put_row(struct buf *row, const struct opamp_report *report, const struct agent_facts *facts, uint64_t now_ns)
+{
+    int r = 0;
+    row_put_u64(row, now_ns);
+    row_put_hex(row, report->instance_uid);
+    put_line(row, facts->host);
+    put_line(row, facts->service);
+    put_line(row, facts->version);
+    put_line(row, facts->kernel);
+    put_line(row, facts->machine);
+    row_put_u8(row, report->is_last);
+    row_put_u8(row, !report->has_health); /* NULL; so too below */
+    if (report->has_health)
+        row_put_u8(row, report->is_healthy);
+    row_put_text(row, report->status);
+    put_line(row, report->problems);
+    row_put_text(row, report->detail);
+    row_put_u8(row, !report->has_losses);
+    if (report->has_losses)
+        row_put_u64(row, report->losses);
+    put_map(row, report->description, DESCRIPTION_IDENTIFYING, &r);
+    put_map(row, report->description, DESCRIPTION_OTHERS, &r);
+    row_put_text(row, report->config);
+    return r;
+}
+
+static int store_row(struct opamp *o, const struct opamp_report *report, const struct agent_facts *facts)
+{
+    _cleanup_buf_ struct buf row = {.max_bytes = 4 * OPAMP_BODY_MAX_BYTES};
+    const int r = put_row(&row, report, facts, o->receiver->unix_ns());
+    return r < 0 ? r : receiver_store_row(o->receiver, TABLE_AGENT_REPORTS, &row);
+}
+
+/* ---- answers ---- */
+
+static enum MHD_Result reply_message(const struct listener_request *request, const struct opamp_report *report,
+                                     bool needs_full)
+{
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = PROTOBUF};
+    _cleanup_buf_ struct buf out = {0};
+    protobuf_put_bytes(&out, SERVER_TO_AGENT_INSTANCE_UID, report->instance_uid.data, OPAMP_UID_BYTES);
+    protobuf_put_number(&out, SERVER_TO_AGENT_FLAGS, needs_full ? SERVER_WANTS_FULL_STATE : 0);
+    protobuf_put_number(&out, SERVER_TO_AGENT_CAPABILITIES, SERVER_ACCEPTS_STATUS | SERVER_ACCEPTS_CONFIG);
+    return http_reply_buf(request->connection, &reply, &out);
+}
+
+static enum MHD_Result reply_failure(const struct listener_request *request, int error)
+{
+    switch (error) {
+    case -EBADMSG:
+    case -ELOOP:
+        return http_reply_text(request->connection, MHD_HTTP_BAD_REQUEST,
+                               "the body is not a valid AgentToServer message with an instance UID of 16 bytes");
+    case -EFBIG:
+        return http_reply_text(request->connection, MHD_HTTP_CONTENT_TOO_LARGE, "a report has at most %zu bytes",
+                               OPAMP_BODY_MAX_BYTES);
+    case -EOPNOTSUPP:
+        return http_reply_text(request->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                               "the encoding must be gzip, zstd or identity");
+    case -EUSERS:
+        return http_reply_text(request->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                               "the server knows %d other agents: try again later", OPAMP_AGENTS_MAX);
+    default:
+        return http_reply_text(request->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", receiver_failure(error).text);
+    }
+}
+
+static bool is_protobuf(const struct listener_request *request)
+{
+    const char *type = http_header(request->connection, "Content-Type");
+    return type && strncasecmp(type, PROTOBUF, strlen(PROTOBUF)) == 0 && strchr(" ;", type[strlen(PROTOBUF)]);
+}
+
+static int read_body(const struct listener_request *request, struct buf *ret)
+{
+    const struct buf *body = request->body;
+    if (body->size > OPAMP_BODY_MAX_BYTES)
+        return -EFBIG;
+    return inflate_body(ret, http_header(request->connection, "Content-Encoding"), body->data, body->size,
+                        OPAMP_BODY_MAX_BYTES);
+}
+
+static int take_report(struct opamp *o, const struct opamp_report *report, bool *ret_needs_full)
+{
+    struct agent_verdict verdict;
+    int r = agents_take(o->agents, report, o->monotonic_ns(), &verdict);
+    if (r == -EBUSY)
+        return -EUSERS;
+    if (r == 0 && verdict.needs_row)
+        r = store_row(o, report, &verdict.facts);
+    if (r < 0)
+        agents_forget(o->agents, report->instance_uid.data);
+    else
+        *ret_needs_full = verdict.needs_full;
+    return r;
+}
+
+enum MHD_Result opamp_http_answer(void *opamp, const struct listener_request *request)
+{
+    _cleanup_buf_ struct buf message = {0};
+    struct opamp_report report;
+    bool needs_full;
+    if (strcmp(request->method, "POST") != 0)
+        return http_reply_text(request->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
+    if (!is_protobuf(request))
+        return http_reply_text(request->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Type must be " PROTOBUF);
+    int r = read_body(request, &message);
+    r = r < 0 ? r : opamp_report_read(cursor_make(message.data, message.size), &report);
+    r = r < 0 ? r : take_report(opamp, &report, &needs_full);
+    return r < 0 ? reply_failure(request, r) : reply_message(request, &report, needs_full);
+}

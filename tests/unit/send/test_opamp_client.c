@@ -1,0 +1,222 @@
+/* Reports by OpAMP, with a simulated server and clock: which parts a report has, and what an answer, good or hostile,
+ * makes the agent do. */
+#include "send/opamp_client.h"
+
+#include "base/protobuf.h"
+#include "send/opamp_reply.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../lib/otlp/simulation.h"
+#include "export_metrics.h"
+
+#define INTERVAL_NS (10 * SECOND)
+
+struct fixture {
+    struct simulation s; /* first member: callbacks cast to the fixture */
+    struct opamp_client *client;
+    struct export_io io;
+    struct config config;
+    struct simulated_answer script[4];
+    struct buf bodies[4];
+};
+
+static void fill_health(void *context, struct opamp_health *ret)
+{
+    (void)context;
+    *ret = (struct opamp_health){.all = {.is_healthy = true, .status = "running"},
+                                 .components = {{.name = OPAMP_COMPONENT_BUDGET, .status = "least", .last_error = "x"}},
+                                 .component_count = 1};
+}
+
+static void begin(struct fixture *f)
+{
+    const struct opamp_source source = {fill_health, NULL};
+    *f = (struct fixture){.s = {.now_ns = 1000 * SECOND, .attempts_end_early = true}};
+    f->io = (struct export_io){&simulation_transport, simulation_now_ns, simulation_pause, &f->s};
+    config_defaults(&f->config);
+    simulation_url(&f->s, f->config.opamp_endpoint);
+    snprintf(f->config.opamp_headers, sizeof(f->config.opamp_headers), "Authorization=Bearer%%20secret");
+    assert_int_equal(opamp_client_new(&f->config, &source, &f->io, &f->client), 0);
+    assert_non_null(f->client);
+}
+
+static void end(struct fixture *f)
+{
+    opamp_client_free(f->client);
+    assert_int_equal(f->s.connections, 0);
+    simulation_fini(&f->s);
+    for (size_t i = 0; i < array_size(f->bodies); i++)
+        buf_clear(&f->bodies[i]);
+}
+
+/* The contents of a field of a report; failed: it has no such field. */
+static struct cursor part_of(const struct fixture *f, size_t post, uint32_t number)
+{
+    struct cursor c = cursor_make(f->s.post[post].body, f->s.post[post].size);
+    struct protobuf_field field;
+    while (protobuf_next_field(&c, &field))
+        if (field.number == number)
+            return field.inside;
+    assert_false(c.failed);
+    return (struct cursor){.failed = true};
+}
+
+static bool has(const struct fixture *f, size_t post, uint32_t number)
+{
+    return !part_of(f, post, number).failed;
+}
+
+/* The next answer of the script, for the agent with the instance UID of the first report. */
+static void answer(struct fixture *f, const uint8_t *uid, uint64_t flags, const uint8_t *new_uid)
+{
+    struct buf *body = &f->bodies[f->s.script_count], identification = {0};
+    protobuf_put_bytes(body, SERVER_TO_AGENT_INSTANCE_UID, uid, OPAMP_UID_BYTES);
+    protobuf_put_number(body, SERVER_TO_AGENT_FLAGS, flags);
+    if (new_uid) {
+        protobuf_put_bytes(&identification, IDENTIFICATION_NEW_UID, new_uid, OPAMP_UID_BYTES);
+        protobuf_put_message(body, SERVER_TO_AGENT_IDENTIFICATION, &identification);
+    }
+    buf_clear(&identification);
+    f->s.script = f->script;
+    f->script[f->s.script_count++] = (struct simulated_answer){.body = body->data, .body_size = body->size};
+}
+
+/* Reports to a server that does not speak OpAMP, to learn the UID. */
+static struct cursor learn_uid(struct fixture *f)
+{
+    assert_int_equal(opamp_client_report(f->client), INTERVAL_NS);
+    assert_int_equal(f->s.posts, 1);
+    const struct cursor uid = part_of(f, 0, AGENT_TO_SERVER_INSTANCE_UID);
+    assert_int_equal(uid.size, OPAMP_UID_BYTES);
+    f->s.script_count = 0;
+    answer(f, uid.data, 0, NULL); /* of the post before */
+    return uid;
+}
+
+static double metric_of(const struct fixture *f, const char *name)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(metric_set_new(&set), 0);
+    opamp_client_metrics(f->client, set);
+    return value_of_metric(set, name, NULL);
+}
+
+static void test_no_reports_without_an_endpoint(void **state)
+{
+    struct config config;
+    struct opamp_client *client = (void *)&config;
+    (void)state;
+    config_defaults(&config);
+    assert_int_equal(opamp_client_new(&config, &(struct opamp_source){0}, NULL, &client), 0);
+    assert_null(client);
+    opamp_client_end(NULL);
+    opamp_client_free(NULL);
+}
+
+/* Everything until the server has it; then the health only, and the configuration when it changes. */
+static void test_unchanged_parts_are_reported_once(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    const struct cursor uid = learn_uid(&f);
+    answer(&f, uid.data, 0, NULL);
+    assert_int_equal(uid.data[6] >> 4, 7); /* the version of the UUID */
+    opamp_client_report(f.client);
+    opamp_client_report(f.client);
+    opamp_client_report(f.client);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(has(&f, i, AGENT_TO_SERVER_HEALTH));
+        assert_int_equal(has(&f, i, AGENT_TO_SERVER_DESCRIPTION), i < 2);
+        assert_int_equal(has(&f, i, AGENT_TO_SERVER_EFFECTIVE_CONFIG), i < 2);
+    }
+    f.config.opamp_interval_s = 77;
+    opamp_client_set_config(f.client, &f.config);
+    opamp_client_report(f.client);
+    const struct cursor config = part_of(&f, 4, AGENT_TO_SERVER_EFFECTIVE_CONFIG);
+    assert_non_null(memmem(config.data, config.size, "interval: 77 ", 13));
+    assert_null(memmem(config.data, config.size, "secret", 6));
+    assert_false(has(&f, 4, AGENT_TO_SERVER_DESCRIPTION));
+    assert_true(metric_of(&f, "sonde_self_opamp_reports") == 4 && metric_of(&f, "sonde_self_opamp_failures") == 1);
+    end(&f);
+}
+
+/* A server that asks for everything in each answer gets two reports an interval, not more. */
+static void test_endless_demands_are_bounded(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    const struct cursor uid = learn_uid(&f);
+    answer(&f, uid.data, SERVER_WANTS_FULL_STATE, NULL);
+    for (size_t i = 1; i < 5; i++) {
+        assert_int_equal(opamp_client_report(f.client), INTERVAL_NS);
+        assert_int_equal(f.s.posts, 1 + 2 * i);
+        assert_true(has(&f, 2 * i, AGENT_TO_SERVER_DESCRIPTION));
+    }
+    end(&f);
+}
+
+static void test_new_instance_uid_is_used(void **state)
+{
+    static const uint8_t other[OPAMP_UID_BYTES] = {1, 2, 3};
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    const struct cursor uid = learn_uid(&f);
+    answer(&f, uid.data, 0, other);
+    answer(&f, other, 0, NULL);
+    opamp_client_report(f.client);
+    assert_int_equal(f.s.posts, 3);
+    assert_memory_equal(part_of(&f, 2, AGENT_TO_SERVER_INSTANCE_UID).data, other, sizeof(other));
+    assert_true(has(&f, 2, AGENT_TO_SERVER_DESCRIPTION));
+    end(&f);
+}
+
+/* Of another agent, cut, no protobuf, an error, busy: the report counts as failed, and the next one has everything. */
+static void test_bad_answers_are_failures(void **state)
+{
+    static const uint8_t other[OPAMP_UID_BYTES] = {9};
+    static const char error[] = "\x12\x07\x08\x01\x12\x03no\n";
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    const struct cursor uid = learn_uid(&f);
+    answer(&f, other, 0, NULL);
+    f.script[2] = (struct simulated_answer){.body = f.bodies[0].data, .body_size = OPAMP_UID_BYTES};
+    f.script[3] = (struct simulated_answer){.status = 503, .retry_after_ms = UINT32_MAX};
+    f.s.script_count = 4;
+    for (size_t i = 1; i < 4; i++) {
+        assert_int_equal(opamp_client_report(f.client), i < 3 ? INTERVAL_NS : 300 * SECOND);
+        assert_int_equal(f.s.posts, i + 1);
+        assert_true(has(&f, i, AGENT_TO_SERVER_DESCRIPTION));
+    }
+    assert_true(metric_of(&f, "sonde_self_opamp_failures") == 4 && metric_of(&f, "sonde_self_opamp_reports") == 0);
+
+    struct opamp_reply reply;
+    struct buf body = {0};
+    buf_append(&body, f.bodies[0].data, 2 + OPAMP_UID_BYTES);
+    buf_append(&body, error, sizeof(error) - 1);
+    assert_int_equal(opamp_reply_read(body.data, body.size, uid.data, &reply), 0);
+    assert_true(reply.has_error);
+    assert_string_equal(reply.error, "no ");
+    buf_clear(&body);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_reports_without_an_endpoint), cmocka_unit_test(test_unchanged_parts_are_reported_once),
+        cmocka_unit_test(test_endless_demands_are_bounded),    cmocka_unit_test(test_new_instance_uid_is_used),
+        cmocka_unit_test(test_bad_answers_are_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
