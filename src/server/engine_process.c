@@ -220,8 +220,7 @@ static int write_configuration(const char *path, uint64_t memory_bytes)
             "<clickhouse>\n  <max_server_memory_usage>%" PRIu64 "</max_server_memory_usage>\n"
             "  <mark_cache_size>%" PRIu64 "</mark_cache_size>\n  <primary_index_cache_size>%" PRIu64
             "</primary_index_cache_size>\n  <index_mark_cache_size>%" PRIu64 "</index_mark_cache_size>\n"
-            "  <background_pool_size>2</background_pool_size>\n"
-            "  <os_threads_nice_value_merge_mutate>10</os_threads_nice_value_merge_mutate>\n</clickhouse>\n",
+            "  <background_pool_size>2</background_pool_size>\n</clickhouse>\n",
             memory_bytes, memory_bytes / 16, memory_bytes / 16, memory_bytes / 32);
     return fclose(f) != 0 ? -errno : 0;
 }
