@@ -114,12 +114,12 @@ def meson_tests(build, suite):
     return [path for name in sorted(needed) for path in files[name]]
 
 
-def meson_results(prefix, build, suite, command, env, timeout_factor, only=()):
-    """A Result for every case of every program of a suite, or only of the programs in `only`."""
-    log = Path(build) / "meson-logs" / "testlog.json"
+def meson_results(prefix, build, suite, command, env, timeout_factor, only=(), but=None):
+    """A Result for every case of every program of a suite, or only of the programs in `only`; without those that are also in the suite `but`."""
+    log = Path(build) / "meson-logs" / f"testlog-{suite}.json"  # suites of one build may run in parallel
     log.unlink(missing_ok=True)
-    done = subprocess.run([*command, "meson", "test", "-C", str(build), "--no-rebuild", "--suite", suite, "--num-processes", JOBS,
-                           "--timeout-multiplier", str(timeout_factor), *only],
+    done = subprocess.run([*command, "meson", "test", "-C", str(build), "--no-rebuild", "--suite", suite, "--logbase", log.stem, "--num-processes", JOBS,
+                           "--timeout-multiplier", str(timeout_factor), *(["--no-suite", but] if but else []), *only],
                           cwd=TOP, env=env or environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if not log.exists():
@@ -146,10 +146,11 @@ def meson_results(prefix, build, suite, command, env, timeout_factor, only=()):
     return results
 
 
-def meson_suite(tally, prefix, build, suite, command=(), env=None, timeout_factor=1, retry=False):
-    """Runs a suite of `build` and counts every case of every cmocka program; any other program counts as one. `retry`: see pytest_suite."""
+def meson_suite(tally, prefix, build, suite, command=(), env=None, timeout_factor=1, retry=False, but=None):
+    """Runs a suite of `build`, without the tests that are also in the suite `but`. Counts every case of every cmocka program; any other program counts as
+    one. `retry`: see pytest_suite."""
     def run(only=()):
-        return meson_results(prefix, build, suite, command, env, timeout_factor, only)
+        return meson_results(prefix, build, suite, command, env, timeout_factor, only, but)
     for result in run():
         if retry and result.outcome == "FAIL":
             program = re.sub(rf"^{prefix}/", "", result.name).partition(".")[0]

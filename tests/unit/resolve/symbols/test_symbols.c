@@ -403,7 +403,7 @@ static void test_trim_keeps_what_is_in_use(void **state)
 
 /* --- damage --- */
 
-#define FILES_EACH 50 /* read by the same symbols: to start and to end them takes longer than the files */
+#define FILES_EACH 500 /* read by the same symbols: to start and to end them takes longer than the files */
 
 static void test_damaged_files_are_safe(void **state)
 {
