@@ -51,6 +51,7 @@ static int start(void **state)
     receiver_init(&receiver, spool, known, 30, clock_unix_ns);
     const struct listener_options listen = {.option = "--otlp-listen",
                                             .address = "127.0.0.1:0",
+                                            .header_bytes = 64 << 10,
                                             .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
                                             .answer = otlp_http_answer,
                                             .context = &receiver};
