@@ -8,10 +8,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static bool allows(void *context, const char *authorization, const struct sockaddr *client)
+static bool allows(void *context, const char *authorization, const struct sockaddr *address, uint64_t *ret_client)
 {
     (void)context;
-    (void)client;
+    (void)address;
+    *ret_client = 1;
     return !authorization || *authorization != 'x';
 }
 
