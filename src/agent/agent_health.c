@@ -2,13 +2,12 @@
  * configuration. */
 #include "agent/agent_private.h"
 #include "base/clock.h"
+#include "base/turn_time.h"
 #include "send/opamp_client.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-
-#define STALLED_NS 10000000000ull
 
 /* The rest of a list that is too long is cut. */
 __attribute__((format(printf, 4, 5))) static void append_error(struct opamp_component *c, size_t *used,
@@ -64,7 +63,7 @@ static void describe_losses(const struct losses *losses, struct opamp_component 
 
 static void describe_all(uint64_t idle_ns, struct opamp_component *ret)
 {
-    ret->is_healthy = idle_ns < STALLED_NS;
+    ret->is_healthy = idle_ns < TURN_HUNG_NS;
     snprintf(ret->status, sizeof(ret->status), "%s", ret->is_healthy ? "running" : "stalled");
     if (!ret->is_healthy)
         snprintf(ret->last_error, sizeof(ret->last_error), "the main thread has done nothing for %" PRIu64 " s",

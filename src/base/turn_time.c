@@ -1,5 +1,5 @@
-/* See turn_time.h. The times are those of the thread, the interruption is that of the process: a signal handler runs on
- * any thread. */
+/* See turn_time.h. Each thread has its own times; the interruption is for all threads, because a signal handler can run
+ * on any of them. */
 #include "base/turn_time.h"
 
 #include "base/clock.h"

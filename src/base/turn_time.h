@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A main thread that has done nothing for so long counts as hung. */
+#define TURN_HUNG_NS 10000000000ull
+
 /* Begins a turn of the calling thread: it begins items for `items_ns` from now on, and waits for `waits_ns` at most. */
 void turn_time_begin(uint64_t items_ns, uint64_t waits_ns);
 /* The calling thread has no limits from here on. */

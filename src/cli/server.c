@@ -78,7 +78,7 @@ static void announce(const struct server *s)
     fflush(stdout);
 }
 
-/* What is not read on a terminal may be kept, as in a journal, which others can read. */
+/* Output that does not go to a terminal may be kept where others can read it, such as in the journal. */
 static void announce_first_token(const struct server *s, const struct server_options *options)
 {
     if (!server_first_token(s))

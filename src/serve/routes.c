@@ -4,6 +4,7 @@
 #include "serve/routes.h"
 
 #include "base/clock.h"
+#include "base/turn_time.h"
 #include "export/coverage_json.h"
 #include "export/diff_html.h"
 #include "export/diff_text.h"
@@ -31,7 +32,6 @@
 #define COMPARE_ROWS     100
 #define TOO_MANY_ANSWERS "too many answers are being sent"
 #define MS               UINT64_C(1000000)
-#define HUNG_AFTER_NS    (10000 * MS)
 
 struct routes {
     const struct page_data *data;
@@ -180,7 +180,7 @@ static enum MHD_Result answer_page(struct call *call)
 static enum MHD_Result answer_health(struct call *call)
 {
     const uint64_t idle_ns = call->routes->data->idle_ns(call->routes->data->context);
-    if (idle_ns > HUNG_AFTER_NS)
+    if (idle_ns > TURN_HUNG_NS)
         return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
                                "hung: the agent's main thread has done nothing for %llu s",
                                (unsigned long long)(idle_ns / 1000000000));
