@@ -315,7 +315,8 @@ static __always_inline bool tls_take_send(struct sock *sk, struct request_connec
     return true;
 }
 
-/* The connection ends: a request that was read and not replied to. */
+/* The connection ends: a request that was read and not replied to. The object may live on, or its address may be that
+ * of another one: Go frees its objects without a call that could be seen. Nothing of this connection is left to it. */
 static __always_inline void tls_end(struct request_connection *c, struct sock *sk, __u64 now)
 {
     const struct tls_socket *k = reads_tls ? tls_socket_of(c) : NULL;
@@ -331,5 +332,6 @@ static __always_inline void tls_end(struct request_connection *c, struct sock *s
     }
     if (s->http2.id && !c->is_http2) /* else http2_close reports it */
         tls_http2_event(s, HTTP2_RECORD_CLOSED, now);
+    s->http2.id = 0;
     s->socket = 0;
 }

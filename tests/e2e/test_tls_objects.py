@@ -1,5 +1,6 @@
-"""Unusual lives of TLS connections: SSL objects that are freed in the middle of a request and whose address another one gets, processes that fork after a handshake, a
+"""Unusual lives of TLS connections: SSL objects that are freed in the middle of a request and whose address another one gets, connections of Go at the address of others, processes that fork after a handshake, a
 library that is replaced under a running program, renegotiation and early data. No client sees an error, and each request is counted once, on its own connection."""
+import json
 import shutil
 import subprocess
 import time
@@ -10,7 +11,10 @@ import pytest
 from harness.machine import free_port, need_command
 from harness.paths import TOP
 from harness.processes import wait_for
+from http2_client import Http2Client
 from real_servers import listens, start_nginx
+from test_calls import run_calls
+from test_http2_tls import start_go
 from test_request_counts import assert_counted, counted, named
 from test_requests_tls import Client, assert_on_their_connections, certificate, records, watch  # noqa: F401
 
@@ -68,6 +72,21 @@ def test_fork_after_the_handshake(watching, run, certificate):  # noqa: F811
     _, port = start_server(run, certificate, "tls-fork", "fork")
     asked = ask(port)
     assert_counted(watching, "tls-fork", Counter({"2xx": asked}))
+
+
+def test_connection_of_go_at_the_address_of_one_with_http2(sonde, watching, run, certificate):  # noqa: F811
+    """Go frees a connection without a call. The one that gets its address calls a service over HTTP/1."""
+    _, port = start_go(run, watching, certificate)
+    client = Http2Client(port, tls=True)
+    for _ in range(CONNECTIONS):
+        assert client.reply(client.ask("/reused"))[":status"] == "200"
+    client.close()
+
+    def over_http1():
+        calls = json.loads(run_calls(sonde, "--json", "--service", f"127.0.0.1:{port}", "--agent", f"127.0.0.1:{watching.port}").stdout)["calls"]
+        return next((call for call in calls if call["protocol"] == "HTTP" and call["calls"] >= CONNECTIONS), None)
+    call = wait_for(over_http1, what="the calls")
+    assert [(kind["kind"], kind["calls"]) for kind in call["kinds"]] == [("GET", CONNECTIONS)], call
 
 
 def library_of(name):
