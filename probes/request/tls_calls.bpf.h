@@ -109,7 +109,9 @@ static __always_inline void tls_take_read(struct tls_stream *s, __u64 ssl, __u64
         tls_take_answer(s, text, bytes);
         return;
     }
-    if (is_reply(s->head, s->head_bytes) ? s->bytes_in : s->head_bytes >= 8) /* it was replied to, or this is a reply */
+    /* It was replied to, or this is a reply: not on a socket of a server, whose text may be more of a reply that waits
+     * to be sent. */
+    if (is_reply(s->head, s->head_bytes) ? s->bytes_in : s->head_bytes >= 8 && !s->socket)
         tls_drop_text(s);
     if (!s->bytes_in) {
         s->read_ns = s->next_arrival_ns ? s->next_received_ns : bpf_ktime_get_ns();

@@ -162,6 +162,26 @@ def test_tokens_over_tls_are_those_of_the_log(sonde, run, agent, tmp_path, certi
     assert_tokens_are_logged(sonde, watching, server, log, 1)  # as the process served many others just before
 
 
+def test_token_that_waits_in_memory_while_a_request_is_read_over_tls(sonde, run, agent, tmp_path, certificate):  # noqa: F811
+    """The client sends its next request before it reads the reply, most of which waits for the socket."""
+    server, _ = start_model_server(run, tmp_path, "tls", *certificate)
+    watching, body = watch_tls(agent, server.port), json.dumps(chat(waits=True)).encode()
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.connect(("127.0.0.1", server.port))
+    with UNVERIFIED.wrap_socket(plain) as client:
+        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        reply = client.recv(1)
+        client.sendall(b"GET /next HTTP/1.1\r\n\r\n")
+        wait_for(lambda: "read" in server.running.out, what="the server to read the next request")
+        while b" 204 No" not in reply:
+            reply += client.recv(65536)
+    name, labels = "gen_ai_server_request_duration_seconds_count", {"http_route": "/v1/chat/completions"}
+    wait_for(lambda: watching.metric(name, **labels), 60, "the stream to end")
+    request, = (r for r in why(sonde, watching) if r["pid"] == server.pid and r["route"] == labels["http_route"])
+    assert (request["stream"]["unit"], request["stream"]["tokens"]) == ("token", 2), request
+
+
 @pytest.mark.statistical  # the stream must last until the first record is found
 def test_first_token_is_explained_while_the_stream_goes_on(sonde, run, agent, tmp_path):
     """Its tokens follow each other without a pause. The record of the end has the components of the first one."""

@@ -4,10 +4,11 @@ batching). `model_server.py LOG [together] [split] [tls CERTIFICATE KEY]`
 together: the header and the first event in one send. split: an event in several sends. tls: over TLS, in memory BIOs. LOG gets a line of JSON for each stream: its path, its client's
 port, and for each token when its send began and returned (CLOCK_MONOTONIC), in ns.
 GET /stream?n=N is the same without OpenAI's API. In the body: max_tokens; stream; stream_options.include_usage; "plain" (events that are not JSON); model "missing" gets
-status 404. GET /two-writes: no stream; the second of two writes that are sent together begins like an event. A request with Expect: 100-continue is told to continue.
+status 404; "waits" (its first token waits in memory until the connection's next request has been read, which is printed). GET /two-writes: no stream; the second of two writes that are sent together begins like an event. A request with Expect: 100-continue is told to continue.
 """
 import asyncio
 import json
+import socket
 import ssl
 import sys
 import time
@@ -78,6 +79,18 @@ class Stream:
         self.done.set()
 
 
+async def serve_waiting(reader, writer, model):
+    """The comment is longer than what the socket takes before the client reads it."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    writer.write(HEAD + chunk(b": " + b"x" * 100_000 + b"\n\n"))
+    writer.write(chunk(completion({"content": "waits"}, model)))
+    await reader.readuntil(b"\r\n\r\n")
+    print("read", flush=True)
+    writer.write(chunk(completion({"content": "too"}, model)) + chunk(event(b"[DONE]")) + b"0\r\n\r\n")
+    await writer.drain()
+    writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+
 async def batches():
     while True:
         await asyncio.sleep(STEP_S)
@@ -107,6 +120,9 @@ async def serve(reader, writer):
                 continue
             if not body.get("stream"):
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+                continue
+            if body.get("waits"):
+                await serve_waiting(reader, writer, body["model"])
                 continue
             stream = Stream(writer, url.path, body)
             stream.start()
