@@ -250,6 +250,7 @@ static __always_inline void client_text_set(struct client_text *t, __u32 bytes)
 }
 
 /* In place of a call. */
+#define CLIENT_SENDS_STREAM   0x7ffd
 #define CLIENT_BEGINS_HTTP2   0x7ffe
 #define CLIENT_HTTP2_OVER_TLS 0x7fff
 
@@ -263,8 +264,18 @@ static __always_inline bool client_is_http2_over_tls(const struct client_text *t
     return s && s->http2.id;
 }
 
+/* Whether the text begins as a stream of HTTP/2: with all header fields of a request in one frame. `t` has its first
+ * `n` bytes. */
+static __always_inline bool client_begins_stream(const struct client_text *t, __u64 n)
+{
+    const __u8 *head = (const __u8 *)t->bytes;
+    return n >= HTTP2_HEAD_BYTES && !head[0] && head[3] == HTTP2_HEADERS && head[4] & HTTP2_END_HEADERS &&
+           head[8] & 1 && http2_is_head(*(const __u64 *)head, head[8], true);
+}
+
 /* The call (client_call) that the send of `bytes` on this socket carries, in the thread that sends;
- * RECORDER_NO_SYSCALL: not known; CLIENT_BEGINS_HTTP2, CLIENT_HTTP2_OVER_TLS: its calls are streams. */
+ * RECORDER_NO_SYSCALL: not known; CLIENT_BEGINS_HTTP2, CLIENT_HTTP2_OVER_TLS: its calls are streams;
+ * CLIENT_SENDS_STREAM: they are if the bytes are whole frames. */
 __noinline int client_call_of(__u64 socket, __u32 bytes)
 {
     struct client_text *t = client_text_get();
@@ -281,6 +292,8 @@ __noinline int client_call_of(__u64 socket, __u32 bytes)
         return CLIENT_BEGINS_HTTP2;
     if (!is_read)
         return RECORDER_NO_SYSCALL;
+    if (!t->ssl && client_begins_stream(t, n))
+        return CLIENT_SENDS_STREAM;
     const char first = t->bytes[0];
     int call = RECORDER_NO_SYSCALL;
     if (first == 'Q' || first == 'P' || first == 'B')

@@ -1,7 +1,8 @@
 /* HTTP/2 on the sockets of servers, both of their clients and of services that they call: hands the bytes that are
  * received and sent to the walk through frames (http2_walk.bpf.h). Part of request.bpf.c.
  *
- * A connection is recognized by its preface, or in its middle by two consistent frames. It then has an entry among the
+ * A connection is recognized by its preface, or in its middle by two consistent frames; one that the process began, by
+ * a send of whole frames. It then has an entry among the
  * connections, and a state of the walk for each direction. TCP's own count of bytes shows whether bytes were missed;
  * the walk then goes on at a system call that begins with a frame. */
 #pragma once
@@ -162,6 +163,7 @@ __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int i
     in->next_seq = BPF_CORE_READ(tcp, copied_seq) - (c->is_client ? 0 : bytes);
     out->next_seq = BPF_CORE_READ(tcp, write_seq) - (c->is_client ? bytes : 0);
     in->is_client = c->is_client;
+    out->finds_messages = c->is_client && !is_from_start; /* header fields may not show that it is gRPC */
     struct http2_opened *o = (struct http2_opened *)&w->record;
     o->kind = HTTP2_RECORD_OPENED;
     o->connection = c->r.socket;
@@ -173,6 +175,21 @@ __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int i
     c->active = c->is_http2 = false; /* its next frames are its beginning */
     lose(REQUEST_LOSS_RING_FULL);
     return 0;
+}
+
+/* Whether the `bytes` that the current system call has sent are whole frames, by a walk that keeps nothing. */
+__noinline int http2_sends_frames(__u32 bytes)
+{
+    struct http2_walk *w = http2_walk_idle();
+    if (!w || !http2_find_bytes(bytes))
+        return 0;
+    __builtin_memset(&w->side, 0, sizeof(w->side));
+    w->record.direction = HTTP2_SENT;
+    w->is_trial = true;
+    if (http2_begin_side())
+        http2_walk_all();
+    w->is_trial = false;
+    return w->side.is_live && !w->side.have && !w->side.skip;
 }
 
 /* Whether the bytes that were read begin HTTP/2, or are in its middle: `head` has the first `known` of 8 bytes. */

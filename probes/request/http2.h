@@ -4,7 +4,7 @@
  *
  * HPACK needs every block of header fields in order, so all of them are copied. Of request bodies, the first two
  * fields of a message are copied where the first DATA of a frame begins as gRPC's ModelInferRequest does, and the type
- * of its first tensor where they are followed by one; of other payloads, nothing. */
+ * of its first tensor where they are followed by one; of other payloads, and of the requests of clients, nothing. */
 #pragma once
 
 #if !defined(__bpf__)
@@ -29,7 +29,8 @@ enum http2_frame_type {
     HTTP2_GOAWAY,
     HTTP2_WINDOW_UPDATE,
     HTTP2_CONTINUATION,
-    /* Not of the protocol: written by the BPF program after the head of a DATA frame. */
+    /* Not of the protocol: written by the BPF program ahead of the head of a DATA frame. */
+    HTTP2_MESSAGE = 0xf0, /* without a payload: the frame begins with a message of gRPC, */
     HTTP2_FIELD_1 = 0xf1, /* the bytes of the message's field 1, */
     HTTP2_FIELD_2 = 0xf2, /* of field 2, */
     HTTP2_TENSOR = 0xf5,  /* and of the type of the tensor that is field 5: "FP32" */

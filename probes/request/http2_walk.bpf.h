@@ -27,9 +27,10 @@ struct http2_side {
     __u8 has_gap;   /* bytes were missed, and no record said so yet */
     __u8 is_data;   /* the frame is DATA: its head is copied at its end, */
     __u8 head[HTTP2_HEAD_BYTES];
-    __u8 is_body;   /* and its payload has just begun */
-    __u8 is_client; /* of a connection that the process began: nothing of a payload is copied */
-    __u8 reserved[5];
+    __u8 is_body;        /* and its payload has just begun */
+    __u8 is_client;      /* of a connection that the process began: nothing of a payload is copied */
+    __u8 finds_messages; /* of requests that the process sends: messages of gRPC are reported, without their bytes */
+    __u8 reserved[4];
 };
 
 struct {
@@ -50,7 +51,8 @@ struct http2_walk {
     __u64 ahead_base; /* address of the bytes in `ahead`, */
     __u32 ahead_size; /* and how many bytes; 0: none */
     __u8 ahead[HTTP2_AHEAD + HTTP2_SHORT];
-    bool is_busy; /* a program at a uprobe uses it */
+    bool is_busy;  /* a program at a uprobe uses it */
+    bool is_trial; /* nothing of it is kept */
 };
 
 struct {
@@ -118,10 +120,12 @@ static __always_inline void http2_flush(struct http2_side *s, struct http2_walk 
 {
     struct http2_frames *r = &w->record;
     __u64 bytes = at_most(w->used, HTTP2_FRAMES_BYTES);
+    w->used = 0;
+    if (w->is_trial)
+        return;
     r->bytes = bytes;
     r->is_after_gap = s->has_gap;
     s->has_gap = 0;
-    w->used = 0;
     if (bpf_ringbuf_output(&http2_ring, r, HTTP2_FRAMES_HEAD + bytes, http2_wakeup()) == 0)
         return;
     http2_lose_step(s);
@@ -175,12 +179,31 @@ static __always_inline void http2_put_tensor(struct http2_side *s, struct http2_
         http2_put_field(s, w, from + at, room - at, 2, HTTP2_TENSOR);
 }
 
+/* Reports a message of gRPC that begins with a DATA frame: it ends with the frame, or goes on in others. */
+static __always_inline void http2_put_message(struct http2_side *s, struct http2_walk *w)
+{
+    __u8 prefix[5];
+    if (w->part < sizeof(prefix) || bpf_probe_read_user(prefix, sizeof(prefix), (const void *)w->base) < 0)
+        return;
+    const __u64 end = sizeof(prefix) + ((__u64)prefix[1] << 24 | (__u32)prefix[2] << 16 | prefix[3] << 8 | prefix[4]);
+    if (prefix[0] > 1 || end < s->skip || (end > s->skip && s->head[4] & HTTP2_END_STREAM))
+        return;
+    __u8 *at = &w->record.frames[table_index(w->used, 4095)];
+    http2_put_head(s, w);
+    at[0] = at[1] = at[2] = at[4] = 0;
+    at[3] = HTTP2_MESSAGE;
+}
+
 /* The first bytes of a DATA frame of a request: a gRPC message, not compressed, that begins with a short field 1? */
 static __always_inline void http2_take_body_inline(struct http2_walk *w)
 {
     struct http2_side *s = &w->side;
     __u8 prefix[5];
     __u32 room = w->part < s->skip ? w->part : s->skip;
+    if (s->finds_messages) {
+        http2_put_message(s, w);
+        return;
+    }
     if (room < 7 || bpf_probe_read_user(prefix, 5, (const void *)w->base) < 0 || prefix[0] || prefix[1])
         return;
     __u32 length = (__u32)prefix[2] << 16 | prefix[3] << 8 | prefix[4];
@@ -293,7 +316,7 @@ static __always_inline int http2_step_inline(struct http2_walk *w, bool is_inlin
     }
     if (s->is_body && w->part) {
         s->is_body = 0;
-        const bool is_request = w->record.direction == HTTP2_RECEIVED && !s->is_client;
+        const bool is_request = s->finds_messages || (w->record.direction == HTTP2_RECEIVED && !s->is_client);
         if (is_request && is_inline)
             http2_take_body_inline(w);
         else if (is_request)

@@ -68,17 +68,19 @@ static __always_inline void service_call_received(struct sock *sk, __u32 bytes, 
         service_call_end(socket, bytes, now);
 }
 
-/* The process, a server, sends HTTP/2 on a connection that it began: `bytes` from the preface on, or with `is_tls` a
- * record, which tls_take_send takes. Returns the connection; NULL: it cannot be made. */
-static __always_inline struct request_connection *http2_open_client(struct sock *sk, __u32 bytes, bool is_tls)
+/* The process, a server, sends HTTP/2 on a connection that it began, as `asked` says (client_calls.bpf.h): `bytes` from
+ * the preface on, whole frames, or over TLS a record, which tls_take_send takes. Returns the connection; NULL: it
+ * cannot be made. */
+static __always_inline struct request_connection *http2_open_client(struct sock *sk, __u32 bytes, int asked)
 {
+    const bool is_tls = reads_tls && asked == CLIENT_HTTP2_OVER_TLS;
     const __u64 id = current_pid_tgid();
     struct request_connection *c = is_tls ? tls_connection_make(sk, id) : connection_make(sk, id);
     if (!c)
         return NULL;
     c->is_client = true;
     if (!is_tls)
-        http2_open(c->number, number_of(sk), bytes, true);
+        http2_open(c->number, number_of(sk), bytes, asked == CLIENT_BEGINS_HTTP2);
     return is_tls || c->is_http2 ? c : NULL;
 }
 
@@ -87,13 +89,13 @@ static __always_inline struct request_connection *http2_open_client(struct sock 
 static __always_inline __u64 record_send(struct sock *sk, __s32 bytes, struct request_connection **c)
 {
     const int asked = client_call_sent(sk, bytes, *c);
-    const bool is_over_tls = reads_tls && asked == CLIENT_HTTP2_OVER_TLS,
-               is_http2 = is_over_tls || asked == CLIENT_BEGINS_HTTP2;
-    const int call = is_http2 ? RECORDER_NO_SYSCALL : asked;
+    const bool is_http2 = (reads_tls && asked == CLIENT_HTTP2_OVER_TLS) || asked == CLIENT_BEGINS_HTTP2 ||
+                          (asked == CLIENT_SENDS_STREAM && http2_sends_frames(bytes));
+    const int call = asked >= CLIENT_SENDS_STREAM ? RECORDER_NO_SYSCALL : asked;
     const __u64 now = record_socket(sk, RECORDER_SEND, bytes, is_served(*c), call);
     if (now && call != RECORDER_NO_SYSCALL)
         service_call_begin(number_of(sk), socket_name(sk), call, now);
     if (is_http2)
-        *c = http2_open_client(sk, bytes, is_over_tls);
+        *c = http2_open_client(sk, bytes, asked);
     return now;
 }

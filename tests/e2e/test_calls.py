@@ -119,16 +119,19 @@ def test_calls_of_a_real_server_are_counted(sonde, agent):
 
 class Grpc(socketserver.StreamRequestHandler):
     """Answers each stream of HTTP/2 after 100 ms, with grpc-status 5."""
+    statuses = b"\x40\x0bgrpc-status\x015",  # of the first reply, and of all others
 
     def handle(self):
         self.rfile.read(len(PREFACE))
+        replies = 0
         while head := self.rfile.read(9):
             self.rfile.read(int.from_bytes(head[:3], "big"))
             if head[3] == HEADERS:
                 stream = int.from_bytes(head[5:], "big")
                 time.sleep(0.1)
                 self.wfile.write(frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, stream, b"\x88") +
-                                 frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x40\x0bgrpc-status\x015"))
+                                 frame(HEADERS, END_HEADERS | END_STREAM, stream, self.statuses[0 if not replies else -1]))
+                replies += 1
 
 
 # Header fields: POST, http, :path as a new entry, content-type. The second call sends the path as that entry's index.
@@ -146,7 +149,8 @@ class App(http.server.BaseHTTPRequestHandler):
             calls = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
             calls.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + frame(4, 0, 0, b""))
         App.streams += 1
-        calls.sendall(frame(1, 5, 2 * App.streams - 1, first if App.streams == 1 else bytes.fromhex("8386bfbe")))
+        stream = 2 * App.streams - 1
+        calls.sendall(frame(1, 4, stream, first if App.streams == 1 else bytes.fromhex("8386bfbe")) + frame(0, 1, stream, b"\\0\\0\\0\\0\\2\\x10\\1"))
         calls.recv(1000)
         self.send_response(204)
         self.end_headers()
@@ -158,25 +162,45 @@ server.serve_forever()
 """
 
 
-def test_grpc_calls_are_named_and_counted(sonde, agent):
-    watching = agent()
-    with server_that_calls(Grpc, GRPC_APP) as (served, port):
-        for _ in range(5):
-            get(served, "/")
+class OlderGrpc(Grpc):
+    """The agent does not see the first status, of which the others are the index."""
+    statuses = Grpc.statuses[0], b"\xbe"
 
-        def waits():
-            found = [r for r in json.loads(watching.text("/api/v1/requests"))["requests"] if r["port"] == served]
-            return found if len(found) >= 5 else None
 
-        def row():
-            calls = json.loads(run_calls(sonde, "--json", "--service", f"127.0.0.1:{port}", "--agent", f"127.0.0.1:{watching.port}").stdout)["calls"]
-            return calls[0] if calls and calls[0]["calls"] >= 5 else None
+def grpc_calls(sonde, watching, served, port, count):
+    """The requests of the server that calls, and the row of its calls, once it has served `count` requests."""
+    def requests():
+        found = [r for r in json.loads(watching.text("/api/v1/requests"))["requests"] if r["port"] == served]
+        return found if len(found) >= count else None
 
-        requests, call = wait_for(waits, what="the requests"), wait_for(row, what="the calls")
+    def row():
+        calls = json.loads(run_calls(sonde, "--json", "--service", f"127.0.0.1:{port}", "--agent", f"127.0.0.1:{watching.port}").stdout)["calls"]
+        return calls[0] if calls and calls[0]["calls"] >= count else None
+
+    return wait_for(requests, what="the requests"), wait_for(row, what="the calls")
+
+
+def assert_call_is_named(requests, name):
     for request in requests:
-        assert request["upstream_call"] == "gRPC /shop.Stock/Find", request
+        assert request["upstream_call"] == name, request
         waited = [s for s in request["segments"] if s["ns"] > 50_000_000]
-        assert len(waited) == 1 and "gRPC /shop.Stock/Find" in waited[0]["detail"], request
-    assert call["client"].endswith(f" :{served}") and call["server"].endswith(f" :{port}"), call
-    assert call["protocol"] == "gRPC" and call["failed"] == 5 and call["wait_ns"] > 5 * 100_000_000, call
+        assert len(waited) == 1 and name in waited[0]["detail"], request
+
+
+def test_grpc_calls_are_named_and_counted(sonde, agent):
+    """On a connection that is older than the agent, only that they are gRPC is known: by their messages."""
+    with server_that_calls(OlderGrpc, GRPC_APP) as older, server_that_calls(Grpc, GRPC_APP) as newer:
+        get(older[0], "/")
+        watching = agent()
+        for _ in range(5):
+            get(older[0], "/")
+            get(newer[0], "/")
+        requests, call = grpc_calls(sonde, watching, *newer, 5)
+        older_requests, older_call = grpc_calls(sonde, watching, *older, 5)
+    assert_call_is_named(requests, "gRPC /shop.Stock/Find")
+    assert_call_is_named(older_requests, "gRPC call")
+    assert call["client"].endswith(f" :{newer[0]}") and call["server"].endswith(f" :{newer[1]}"), call
+    assert (call["protocol"], call["failed"]) == ("gRPC", 5) and call["wait_ns"] > 5 * 100_000_000, call
+    assert (older_call["protocol"], older_call["failed"]) == ("gRPC", 0) and older_call["wait_ns"] > 5 * 100_000_000, older_call
     assert [(k["kind"], k["calls"]) for k in call["kinds"]] == [("/shop.Stock/Find", 5)], call
+    assert [k["calls"] for k in older_call["kinds"]] in ([], [5]), older_call

@@ -384,6 +384,11 @@ static void take_frame(struct http2_requests *q, struct connection *c, struct fr
     case HTTP2_PUSH_PROMISE:
         take_block(q, c, f);
         return;
+    case HTTP2_MESSAGE:
+        s = find_stream(q, c, f->stream);
+        if (s)
+            s->is_grpc = true;
+        return;
     case HTTP2_FIELD_1:
     case HTTP2_FIELD_2:
         s = find_stream(q, c, f->stream);

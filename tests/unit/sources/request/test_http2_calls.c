@@ -1,6 +1,8 @@
 /* Calls over HTTP/2: the call on a socket at a given time, the calls that are forgotten, and the counts of all. */
 #include "sources/request/http2/http2_calls.h"
 
+#include "sources/request/http2/http2_requests.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,6 +44,46 @@ static void test_call_is_named(void **state)
     expect(&c, 9, 110, 190, "");
     expect(&c, 0, 110, 190, "");
     http2_calls_clear(&c);
+}
+
+static void add_ended(void *context, uint64_t process, struct request_record *r)
+{
+    http2_calls_add(context, process, r);
+}
+
+static void put_frames(struct http2_requests *q, uint8_t direction, uint64_t time_ns, const void *frames, size_t size)
+{
+    struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES,
+                             .bytes = (uint16_t)size,
+                             .direction = direction,
+                             .connection = 5,
+                             .time_ns = time_ns};
+    memcpy(r.frames, frames, size);
+    http2_requests_take(q, &r, HTTP2_FRAMES_HEAD + size);
+}
+
+/* On a connection that is found in its middle, the path and the type of contents are indices that are not known. */
+static void test_message_shows_that_an_older_connection_has_grpc(void **state)
+{
+    static const char head[] = "\0\0\3\1\4\0\0\0\x4d\x83\xbe\xbf", message[] = "\0\0\0\xf0\0\0\0\0\x4d",
+                      data[] = "\0\0\x14\0\1\0\0\0\x4d", reply[] = "\0\0\1\1\4\0\0\0\x4d\x88\0\0\1\1\5\0\0\0\x4d\xbe";
+    (void)state;
+    for (unsigned has_message = 0; has_message < 2; has_message++) {
+        struct http2_calls c = {0};
+        struct http2_requests *q;
+        const struct http2_opened o = {
+            .kind = HTTP2_RECORD_OPENED, .connection = 5, .process = 99, .r = {.flags = REQUEST_CLIENT, .socket = 5}};
+        assert_int_equal(http2_requests_new(add_ended, &c, &q), 0);
+        http2_requests_take(q, &o, sizeof(o));
+        put_frames(q, HTTP2_SENT, 100, head, sizeof(head) - 1);
+        if (has_message)
+            put_frames(q, HTTP2_SENT, 100, message, sizeof(message) - 1);
+        put_frames(q, HTTP2_SENT, 100, data, sizeof(data) - 1);
+        put_frames(q, HTTP2_RECEIVED, 200, reply, sizeof(reply) - 1);
+        expect(&c, 5, 110, 190, has_message ? "gRPC call" : "HTTP POST");
+        http2_requests_free(q);
+        http2_calls_clear(&c);
+    }
 }
 
 static void test_different_calls_have_no_name(void **state)
@@ -142,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call_is_named),
+        cmocka_unit_test(test_message_shows_that_an_older_connection_has_grpc),
         cmocka_unit_test(test_different_calls_have_no_name),
         cmocka_unit_test(test_oldest_call_is_forgotten),
         cmocka_unit_test(test_calls_are_counted_until_they_are_taken),
