@@ -2,9 +2,9 @@
  * received and sent to the walk through frames (http2_walk.bpf.h). Part of request.bpf.c.
  *
  * A connection is recognized by its preface, or in its middle by two consistent frames; one that the process began, by
- * a send of whole frames. It then has an entry among the
- * connections, and a state of the walk for each direction. TCP's own count of bytes shows whether bytes were missed;
- * the walk then goes on at a system call that begins with a frame. */
+ * a send of whole frames. It then has an entry among the connections, and a state of the walk for each direction. TCP's
+ * own count of bytes shows whether bytes were missed; the walk then goes on at a system call that begins with a frame.
+ */
 #pragma once
 
 #include "probes/request/http2_walk.bpf.h"
