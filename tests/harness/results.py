@@ -1,6 +1,10 @@
-"""One line of JSON for each test result, for tools/run-tests; and the markers of the tiers."""
+"""For tools/run-tests: one line of JSON for each test result, the markers of the tiers, and files divided among parallel processes."""
+import functools
 import json
 import re
+from pathlib import Path
+
+import pytest
 
 MARKERS = {  # which tier of tools/run-tests runs a test; a test without one of the first two markers belongs to `make test`, whose results do not
              # depend on random sampling
@@ -13,6 +17,7 @@ MARKERS = {  # which tier of tools/run-tests runs a test; a test without one of 
 
 def pytest_addoption(parser):
     parser.addoption("--results", help="append one line of JSON per result to this file")
+    parser.addoption("--claims", help="an empty directory for parallel runs of the same files: each file runs in one of them")
 
 
 def pytest_configure(config):
@@ -54,3 +59,23 @@ def pytest_runtest_logreport(report):
 def pytest_collectreport(report):
     if report.failed:
         _Results.add("FAIL", report.nodeid, str(report.longrepr).splitlines()[-1], report.longreprtext, " (collection)")
+
+
+@functools.cache
+def _claimed(folder, group):
+    """Whether this process runs the group of files: the process that asks first."""
+    try:
+        (Path(folder) / group).mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Leaves a test out, without a result, if another process runs its file. Files whose names have the same prefix may attach to the same programs
+    (test_probes*): they are one group."""
+    folder = item.config.getoption("--claims")
+    if folder and not _claimed(folder, "_".join(item.path.stem.split("_")[:2])):
+        return True
+    return None

@@ -4,10 +4,10 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
 from pathlib import Path
 
 from testing.tally import Result
@@ -167,36 +167,36 @@ def python():
     return None
 
 
-def pytest_suite(tally, folder, timeout_s, root=True, prefix="", options=(), lanes=1, retry=False, **extra):
-    """Runs pytest on one directory under tests/, in `lanes` parallel lanes. `retry`: a failed test is run again alone, and the majority of its runs
-    decides (statistical tests only). `extra`: its environment."""
-    files = sorted(str(path.relative_to(TOP)) for path in (TOP / "tests" / folder).glob("test_*.py"))
+def pytest_suite(tally, *folders, timeout_s, root=True, prefix="", options=(), lanes=1, retry=False, **extra):
+    """Runs pytest on directories under tests/, in `lanes` parallel processes that divide the files among them (`--claims` of tests/harness/results.py).
+    `retry`: a failed test is run again alone, and the majority of its runs decides (statistical tests only). `extra`: its environment."""
+    name = prefix + "-".join(folders)
+    files = [str(path.relative_to(TOP)) for folder in folders for path in sorted((TOP / "tests" / folder).glob("test_*.py"))]
     if not files:
         return
     interpreter, before = python(), as_root() if root else []
     if interpreter is None or before is None:
-        tally.line("FAIL", folder, "pytest is not installed" if interpreter is None else "needs root, and sudo would ask for a password")
+        tally.line("FAIL", name, "pytest is not installed" if interpreter is None else "needs root, and sudo would ask for a password")
         return
     has_timeout = subprocess.run([interpreter, "-c", "import pytest_timeout"], stderr=subprocess.DEVNULL).returncode == 0
-    command = [*before, *(LANE if lanes > 1 else []), interpreter, "-m", "pytest", "-p", "no:cacheprovider", "-ra",
+    command = [*before, *(LANE if lanes > 1 else []), interpreter, "-m", "pytest", "-p", "no:cacheprovider", "-ra", "--continue-on-collection-errors",
                *(["--timeout=600"] if has_timeout else []), *options]
-    # Files whose names have the same prefix may attach to the same programs (test_probes*): they stay in one lane.
-    groups = groupby(files, lambda path: "_".join(Path(path).stem.split("_")[:2]))
-    runs = [(prefix + folder, files)] if lanes == 1 else [(f"{prefix}{folder}/{name}", list(paths)) for name, paths in groups]
     ends_at, env = time.monotonic() + timeout_s, environment(**extra)
 
-    def run_group(run):
-        name, paths = run
+    def run(run_name, *claims):
         failed = []
-        for result in pytest_run(name, [*command, *paths], prefix, ends_at, env):
+        for result in pytest_run(run_name, [*command, *claims, *files], prefix, ends_at, env):
             if retry and result.outcome == "FAIL":
                 failed.append(result)
             else:
                 tally.add(result)
         for result in failed:
             tally.add(decide(tally, result, lambda: list(pytest_run(name + "/again", [*command, result.nodeid], prefix, ends_at, env))))
-    with ThreadPoolExecutor(lanes) as pool:
-        list(pool.map(run_group, runs))
+    if lanes == 1:
+        run(name)
+        return
+    with tempfile.TemporaryDirectory() as claims, ThreadPoolExecutor(lanes) as pool:
+        list(pool.map(lambda lane: run(f"{name}/lane-{lane + 1}", f"--claims={claims}"), range(lanes)))
 
 
 def pytest_run(run_name, command, prefix, ends_at, env):
