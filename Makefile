@@ -1,7 +1,7 @@
 # The commands of the README; Meson does everything else.
 BUILD ?= build
 
-.PHONY: all run server test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package rpm image clean
+.PHONY: all run server test test-thorough test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench causes kernels python demo install package rpm image clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -21,6 +21,10 @@ server: all             ## download the engine of `sonde server` into build/engi
 test:                   ## install the packages for tests and run the deterministic ones
 	@tools/install-packages build test
 	@tools/run-tests
+
+test-thorough:          ## variants and rare conditions of what `make test` covers
+	@tools/install-packages build test
+	@tools/run-tests thorough
 
 test-statistical:       ## tests that depend on random sampling, load or timing; the machine should be idle otherwise
 	@tools/install-packages build test peers bench

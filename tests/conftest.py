@@ -11,4 +11,6 @@ os.environ.pop("DEBUGINFOD_URLS", None)  # no test contacts a server outside thi
 
 os.environ.pop("SUDO_UID", None)  # commands of `sonde record` would run as this user, who cannot use root's temporary files
 
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # for the programs of the tests: their folders are compared and counted
+
 pytest_plugins = [f"harness.{part}" for part in ("results", "machine", "processes", "recording", "agents", "workloads")]

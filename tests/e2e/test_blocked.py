@@ -56,6 +56,7 @@ def frozen_fuse(run, tmp_path):
     subprocess.run(["umount", "-l", point], check=True)
 
 
+@pytest.mark.thorough
 def test_a_task_behind_a_frozen_file_system_names_the_holder_of_the_lock(agent, run, sonde, frozen_fuse):
     started = agent(*OPTIONS)
     holder = run(sys.executable, "-c", MKDIR, "holder", frozen_fuse / "a")  # has the lock of the directory, and asks the server: in state S
@@ -73,6 +74,7 @@ def test_a_task_behind_a_frozen_file_system_names_the_holder_of_the_lock(agent, 
     assert event["text"] in done.stdout and "look at the holder" in done.stdout, done
 
 
+@pytest.mark.thorough
 def test_many_blocked_tasks_explain_the_load_by_their_stacks(agent, run, frozen_fuse):
     started, cpus = agent(*OPTIONS), os.cpu_count()
     run(sys.executable, "-c", MKDIR, "holder", frozen_fuse / "holder")
@@ -113,6 +115,7 @@ def test_a_writer_to_a_frozen_file_system_is_an_event(agent, tmp_path):
         subprocess.run(["umount", "-l", point], check=True)
 
 
+@pytest.mark.thorough
 def test_tasks_that_run_or_sleep_are_no_events(agent, run, tmp_path):
     """A thread that computes, one that sleeps and one that waits for a disk again and again."""
     started = agent(*OPTIONS)

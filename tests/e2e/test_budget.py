@@ -117,6 +117,7 @@ def test_cpu_stays_within_budget(agent, run):
     assert readings[0][0] == "full" and readings[-1][0] != "full", readings
 
 
+@pytest.mark.thorough
 def test_memory_of_all_signals_fits(agent, sonde, run, tmp_path):
     """With every signal and an export whose receiver does not answer, distinct programs and the rest of the node stay within the default budget.
     A program started later still has symbol names."""

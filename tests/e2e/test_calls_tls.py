@@ -10,6 +10,7 @@ import time
 import pytest
 from h2_grpc_receiver import END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS
 from harness.processes import wait_for
+from harness.results import variants
 from http2_client import frame
 from real_servers import get
 from test_calls import Grpc, run_calls
@@ -100,7 +101,7 @@ server.serve_forever()
 
 
 @pytest.mark.parametrize("program", [IN_MEMORY, ON_SOCKETS], ids=["memory", "sockets"])
-@pytest.mark.parametrize("protocol, kind, called", [("HTTP", "GET", HTTP), ("PostgreSQL", "SELECT", SQL), ("gRPC", "/shop.Stock/Find", GRPC)], ids=["http", "sql", "grpc"])
+@pytest.mark.parametrize("protocol, kind, called", variants(("HTTP", "GET", HTTP), ("PostgreSQL", "SELECT", SQL), ("gRPC", "/shop.Stock/Find", GRPC)), ids=["http", "sql", "grpc"])
 def test_calls_over_tls(sonde, agent, run, certificate, program, protocol, kind, called):  # noqa: F811
     (handler, questions), first, watching = called, [], watch(agent)
     with OverTls(certificate, handler) as over_tls:

@@ -131,6 +131,7 @@ def test_profile_survives_clock_steps(clocked_agent, run):
     assert profile["duration_ns"] <= (time.monotonic() - began + 120) * 1e9
 
 
+@pytest.mark.thorough
 def test_clock_at_the_epoch_from_the_start(sonde, agent, run, tmp_path):
     """1 January 1970, as on a board without a battery."""
     clock = Clock(tmp_path)

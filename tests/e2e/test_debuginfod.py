@@ -220,6 +220,7 @@ HOSTILE = {  # server behaviour and the expected message
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_hostile_servers_do_not_affect_names_or_other_servers(recorded, serve):
     """Whatever a server sends, names and stacks are unaffected, the good server is used, and no wrong data is kept."""

@@ -1,10 +1,12 @@
 """`sonde doctor` reports what the agent would attach: the same for every probe, alone, beside a running agent, and in a PID namespace."""
 import json
 import os
-import shutil
 import re
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from harness.agents import everything_enabled
 from harness.machine import need_command, skip
@@ -29,6 +31,7 @@ def probes_of(sonde, *arguments, **options):
     return json.loads(doctor(sonde, "--json", *arguments, **options))["probes"]
 
 
+@pytest.mark.thorough
 def test_doctor_reports_the_same_probes_as_the_agent(sonde, agent, reads_sleeping_stacks):
     alone = list(attached_probes(sonde).values())
     started = agent(*everything_enabled(sonde))  # doctor tries all; it has exited and released the node lock

@@ -68,6 +68,7 @@ def test_an_event_is_a_log_record(exporting, receiver):
     assert {(post["path"], post["headers"]["Content-Type"]) for post in to.posts} == {("/v1/logs", "application/x-protobuf")}
 
 
+@pytest.mark.thorough
 def test_over_grpc(exporting, grpc_receiver, official):  # noqa: F811
     """As the official messages read it."""
     to = grpc_receiver()

@@ -319,6 +319,7 @@ def test_https_with_a_configured_certificate_authority(serve, receiver, authorit
     assert len(to.spans()) == 6 and to.metrics
 
 
+@pytest.mark.thorough
 @NEEDED
 def test_https_with_an_untrusted_certificate_sends_nothing(serve, receiver, authority):
     """Nothing is sent to a receiver whose certificate is not trusted."""

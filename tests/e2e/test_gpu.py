@@ -52,6 +52,7 @@ def test_metrics_are_what_the_driver_says_and_processes_are_joined(agent, run, g
     assert lost[0]["attributes"]["hw.id"] == "GPU-fake-1" and started.metric("hw_status", gpu="1", hw_state="failed") == 1
 
 
+@pytest.mark.thorough
 def test_a_driver_that_hangs_is_an_event_and_never_hangs_the_agent(agent, gpus, sonde):  # noqa: F811
     gpus.write("nvmlDeviceGetPowerUsage 0 hang")
     started = agent(*NO_REQUESTS, env=gpus.environment)
@@ -80,6 +81,7 @@ def test_each_xid_is_an_event_with_its_process(agent, run, gpus, kernel_log, son
     assert "Xid 62" in shown.stdout and "What to do" in shown.stdout
 
 
+@pytest.mark.thorough
 def test_a_line_that_a_program_writes_to_the_kernel_log_is_no_xid(agent, gpus):  # noqa: F811
     started = agent(*NO_REQUESTS, env=gpus.environment)
     wait_for(lambda: started.metric("hw_power_watts"), what="the first poll")

@@ -64,6 +64,7 @@ def test_names_of_a_hostile_program_are_harmless_in_every_output(agent, sonde, h
     assert_harmless(started.running.out + started.running.error, "the agent's own messages")
 
 
+@pytest.mark.thorough
 def test_names_of_a_hostile_program_are_harmless_in_what_commands_record(sonde, root, hostile, tmp_path):
     for command in (["io", "--by", "process,file"], ["io", "--by", "process,file", "--json"], ["probes", "-p", hostile.pid], ["doctor"]):
         text = say([sonde, *command])

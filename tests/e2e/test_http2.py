@@ -146,6 +146,7 @@ def hostile_connections():
     yield "bad index", start + frame(HEADERS, 1 | END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff\xff")
 
 
+@pytest.mark.thorough
 def test_hostile_connections_do_no_harm(sonde, agent, nginx):
     """The agent keeps its memory, and counts the requests of others exactly."""
     watching = agent(*NO_BUDGET)
@@ -182,6 +183,7 @@ class UpgradingServer(H2GrpcReceiver):
         super().serve(connection)
 
 
+@pytest.mark.thorough
 def test_connection_that_is_upgraded_to_http2(sonde, agent):
     """The request that asks for it is counted once, and so is each stream after it."""
     server = UpgradingServer((0, ""))

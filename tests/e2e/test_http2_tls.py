@@ -128,6 +128,7 @@ def test_go(agent, run, certificate):  # noqa: F811
     assert unbound(watching) == 0
 
 
+@pytest.mark.thorough
 def test_connection_that_is_older_than_the_agent(agent, nginx):
     """The agent recognizes HTTP/2 in the middle of a connection by two frames, after it found that the text is no HTTP/1."""
     client = connect(nginx.port)
@@ -141,6 +142,7 @@ def test_connection_that_is_older_than_the_agent(agent, nginx):
     assert counted(watching, "h2-tls-nginx") == {"2xx": before + asked}
 
 
+@pytest.mark.thorough
 def test_garbage_after_the_preface_does_no_harm(agent, nginx):
     watching = watch(agent)
     for data in (random.Random(7).randbytes(20_000), frame(SETTINGS, 0, 0) + b"\xff" * 5000, b""):

@@ -10,6 +10,7 @@ from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.agents import NO_REQUESTS
 from harness.machine import need_command, skip
 from harness.processes import wait_for
+from harness.results import variants
 from io_probe import limitation, unseen  # noqa: F401 (a fixture)
 
 SIZE = 8 << 20
@@ -64,7 +65,7 @@ def has_read(watching, point, size):
     wait_for(lambda: watching.metric("sonde_io_read_bytes_total", mountpoint=str(point)) >= size, what=f"{size} bytes read")
 
 
-@pytest.mark.parametrize("kind", ["ext4", "xfs", "overlay", "bindfs"])
+@pytest.mark.parametrize("kind", variants("ext4", "xfs", "overlay", "bindfs"))
 @with_evictions
 def test_sequential_reads(watching, file_system, kind):  # noqa: F811
     """Each page is missed once, but with bindfs after each open, also fincore's, which empties the cache. Writes miss nothing. The overlayfs is above a tmpfs, whose
@@ -164,7 +165,7 @@ def test_block_device(watching, file_system, tmp_path):  # noqa: F811
         subprocess.run(["losetup", "--detach", device], check=True)
 
 
-@pytest.mark.parametrize("engine", ["psync", "libaio", "io_uring"])
+@pytest.mark.parametrize("engine", variants("io_uring", "psync", "libaio"))
 @pytest.mark.parametrize("pattern", ["read", "randread"])
 @with_evictions
 def test_buffered_reads_of_fio(watching, file_system, unseen, engine, pattern):  # noqa: F811

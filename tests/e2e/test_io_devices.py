@@ -11,6 +11,7 @@ from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.agents import NO_REQUESTS
 from harness.processes import wait_for
 from harness.recording import attached_probes
+from harness.results import variants
 from test_io import CONTAINER, fio
 
 SECTOR = 512
@@ -68,7 +69,7 @@ def settled_figures(started, device):
     raise AssertionError(f"{device} is never idle: {before}")
 
 
-@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+@pytest.mark.parametrize("kind", variants("ext4", "xfs"))
 def test_direct_io_of_a_job(watching, file_system, cgroup, kind):  # noqa: F811
     point, folders = file_system(kind), cgroup(cgroup_version(), f"docker/{CONTAINER}")
     device, job = device_of(point), {"manager": "docker", "job_id": CONTAINER}

@@ -10,6 +10,7 @@ from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.machine import skip
 from harness.processes import command_name, wait_for
+from harness.results import variants
 from harness.workloads import workload_path
 
 pytestmark = pytest.mark.usefixtures("root")
@@ -51,7 +52,7 @@ def finding_of(made):
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", variants(*WAYS))
 def test_consumer_waits_for_its_loader(report, slow, way):
     said, made, finding = report(way, slow / "direct", 1)
     waited_s = finding["figures"]["waited_ns"] / 1e9
@@ -64,7 +65,7 @@ def test_consumer_waits_for_its_loader(report, slow, way):
     assert way == "tcp" or "inferred_ns" not in finding["figures"]
 
 
-@pytest.mark.parametrize("way", ["threads", "pipe"])
+@pytest.mark.parametrize("way", variants("threads", "pipe"))
 def test_several_loaders(report, slow, way):
     said, _, finding = report(way, slow / "direct", 3)
     assert finding["figures"]["readers"] == 3
@@ -78,7 +79,7 @@ def test_reads_through_the_page_cache(report, slow):
     assert finding["file"] == f"{slow}/program"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", variants(*WAYS))
 def test_loader_that_decodes(report, file_system, way):
     """The consumer waits as long, except that the wait is the loader's CPU time."""
     file = file_system("tmpfs") / "data"
@@ -92,7 +93,7 @@ def test_consumer_that_reads_itself(report, slow):
     assert said["waited_s"] > 0.5 and finding is None
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", variants(*WAYS))
 def test_loaders_that_keep_up(report, file_system, way):
     """They are ahead by more and more batches."""
     file = file_system("tmpfs") / "data"

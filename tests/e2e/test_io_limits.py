@@ -86,6 +86,7 @@ def scrape_s(started):
     return time.monotonic() - start
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 @pytest.mark.parametrize("thousands", [33, pytest.param(99, marks=pytest.mark.statistical)])
 def test_mounts_by_the_thousand(watching, file_system, thousands):
@@ -161,6 +162,7 @@ def rows_at(running, point):
     return [row for line in running.out.split("\n")[:-1] for row in json.loads(line)["rows"] if row["mount"] == f"{point} (tmpfs)"]
 
 
+@pytest.mark.thorough
 def test_cgroups_that_vanish_lose_nothing(watching, sonde, run, file_system, cgroup):
     """Each operation is counted once, for its job, by the agent that is being scraped and by `sonde io`."""
     point, count = file_system("tmpfs"), 600
@@ -196,6 +198,7 @@ def read_lies(folder, name):
     return len(done) + failed, sum(done), failed
 
 
+@pytest.mark.thorough
 def test_file_system_that_lies(watching, file_system, tmp_path, run):
     """The kernel limits the byte counts that a FUSE server returns; the counters equal the results of the calls."""
     behind, point = file_system("tmpfs"), tmp_path / "fuse"

@@ -11,6 +11,7 @@ import pytest
 from cgroups import cgroup, cgroup_version  # noqa: F401 (a fixture)
 from file_systems import file_system  # noqa: F401 (a fixture)
 from harness.processes import descriptors, wait_for
+from harness.results import variants
 from harness.workloads import workload_path
 from io_probe import unseen  # noqa: F401 (a fixture)
 
@@ -40,7 +41,7 @@ def total(files, way, key="operations"):
     return sum(file[way][key] for file in files)
 
 
-@pytest.mark.parametrize(("engine", "pattern"), [("psync", "read"), ("psync", "write"), ("pvsync2", "randread"), ("libaio", "randread"), ("io_uring", "write")])
+@pytest.mark.parametrize(("engine", "pattern"), variants(("psync", "read"), ("psync", "write"), ("pvsync2", "randread"), ("libaio", "randread"), ("io_uring", "write")))
 def test_accesses_of_fio(report, file_system, unseen, engine, pattern):
     if f"{engine} is not seen" in unseen or (engine == "libaio" and "AIO is not seen" in unseen):
         pytest.skip("this kernel does not show them")
@@ -65,7 +66,7 @@ def test_accesses_of_fio(report, file_system, unseen, engine, pattern):
     assert moved == total(made["files"], f"{way}s", "bytes")
 
 
-@pytest.mark.parametrize("way", ["shared", "own", "strided"])
+@pytest.mark.parametrize("way", variants("shared", "own", "strided"))
 def test_ranks_like_those_of_ior(report, file_system, way):
     point = file_system("xfs")
     out, made = report(workload_path("ranks"), way, point, 4, 65536, 50)
@@ -96,6 +97,7 @@ def test_files_like_those_of_mdtest(report, file_system):
     assert sum(file["stats"] for file in by_path) >= 4000 and sum(file["others"] for file in by_path) == 4000 + 2
 
 
+@pytest.mark.thorough
 def test_more_files_than_the_kernels_table_holds(sonde, file_system, tmp_path):
     """Entries are taken out of the table while the program runs; files that do not fit are counted. Each file is created, written and closed."""
     point, out = file_system("tmpfs"), tmp_path / "report.json"
@@ -155,6 +157,7 @@ def test_interrupted_command_has_time_to_end(sonde, run, file_system, tmp_path):
     assert [file["writes"]["bytes"] for file in files_at(json.loads(out.read_text()), point) if file["path"] == f"{point}/last"] == [4321]
 
 
+@pytest.mark.thorough
 def test_command_that_does_not_end_is_killed(sonde, file_system, tmp_path):
     point, out = file_system("tmpfs"), tmp_path / "report.json"
     done = subprocess.run([sonde, "io", "report", "-d", "2s", "-o", out, "--", sys.executable, "-c", LAST, point / "last"], timeout=60)

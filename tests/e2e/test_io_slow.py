@@ -44,6 +44,7 @@ def events(started, name, pid):
     return [event for event in found if event["name"] == name and event["attributes"]["process.pid"] == str(pid)]
 
 
+@pytest.mark.thorough
 def test_read_that_does_not_end(agent, run, sonde, server, tmp_path):
     fuse, point = server
     walks = attached_probes(sonde)["I/O that does not end"]["attached"]

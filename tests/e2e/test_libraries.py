@@ -35,6 +35,7 @@ def test_recording_needs_neither_library(run_without, tmp_path):
     assert done.returncode == 0 and (tmp_path / "a.pb.gz").exists(), done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("subcommand", ["up", "agent"])
 def test_page_server_needs_libmicrohttpd(run_without, subcommand):
     done = run_without([MICROHTTPD], subcommand, "--listen", "127.0.0.1:0")
@@ -52,6 +53,7 @@ def test_why_without_libcurl_observes_by_itself(run_without):
     assert done.returncode == 0 and "no agent can be queried" in done.stderr and CURL in done.stderr, done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 def test_profile_export_needs_libcurl(run_without, protocol):
     """Also when the receiver's address, which libcurl parses, comes from the environment."""

@@ -169,6 +169,7 @@ def sections_of(program):
     return {name: (int(offset, 16), int(size, 16)) for name, offset, size in found}
 
 
+@pytest.mark.thorough
 def test_damaged_dwarf_affects_only_its_own_lines(recorded):
     """Flipped bits, truncated sections: names and stacks stay the same, whatever happens to the lines."""
     program, replay = recorded

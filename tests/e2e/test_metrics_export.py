@@ -103,6 +103,7 @@ def test_last_packet_has_everything_until_the_end(exporting, receiver, file_syst
     assert written == [(777 * 4096, "By", True)]
 
 
+@pytest.mark.thorough
 @pytest.mark.alone  # the cgroup of another test may vanish and come again, and its series with it
 def test_each_series_keeps_its_start(exporting, receiver, file_system):  # noqa: F811
     """A series starts with the agent; a later series starts at the collection before it appeared."""
@@ -134,6 +135,7 @@ def test_each_series_keeps_its_start(exporting, receiver, file_system):  # noqa:
     assert agent_start < of_write <= max(times[first - 1])
 
 
+@pytest.mark.thorough
 def test_receiver_that_comes_back_gets_the_present_values(exporting, receiver, file_system):  # noqa: F811
     """The next packet has the present values, including bytes written in the meantime; nothing was queued."""
     first, point = receiver(accept_and_hang_up, port=free_port()), file_system("tmpfs")

@@ -8,6 +8,7 @@ import pytest
 from harness.agents import NO_REQUESTS
 from harness.machine import need_command
 from harness.processes import wait_for
+from harness.results import variants
 from harness.workloads import SOURCES, workload_path
 from memory_limits import cgroup, limited  # noqa: F401 (fixtures)
 
@@ -55,7 +56,7 @@ def events_of(started, pid):
     return [e for e in events if e["name"] == "oom.killed" and e["attributes"]["process.pid"] == str(pid)]
 
 
-@pytest.mark.parametrize("language", [python, c, go, java])
+@pytest.mark.parametrize("language", variants(python, c, go, java))
 def test_the_event_names_the_function_that_grew(agent, run, sonde, tmp_path, limited, language):  # noqa: F811
     limits = limited(f"sonde-e2e-oom-{language.__name__}")
     limits.limit.write_text(str(LIMIT))

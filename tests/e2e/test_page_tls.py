@@ -135,6 +135,7 @@ def test_prometheus_scrapes_with_the_documented_entry_for_other_machines(files, 
         assert s.stop() == 0
 
 
+@pytest.mark.thorough
 def test_agent_reloads_its_certificate_and_says_what_travels_in_clear_text(agent, tmp_path, files, sonde):
     tokens = write(tmp_path / "tokens", LINE)
     clear = agent("--listen", "0.0.0.0:0", *FAST, "--set", f"page.token_file={tokens}", wait=False)

@@ -6,6 +6,7 @@ import sys
 import pytest
 from harness.machine import need_command, skip
 from harness.processes import wait_for
+from harness.results import variants
 from real_servers import Server, get, why
 
 pytestmark = pytest.mark.usefixtures("root")
@@ -118,7 +119,7 @@ server.serve_forever()
 """
 
 
-@pytest.mark.parametrize("options", [[], ["--off-cpu"]], ids=["by_default", "off_cpu"])
+@pytest.mark.parametrize("options", variants([], ["--off-cpu"]), ids=["by_default", "off_cpu"])
 def test_wait_of_another_thread_has_its_stack(sonde, agent, run, options):
     running = run(sys.executable, "-c", NAPPING, name="napping")
     server = Server(running, int(wait_for(lambda: re.search(r"^port (\d+)\n", running.out), what="the server")[1]), [running.pid])

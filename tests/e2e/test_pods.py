@@ -114,6 +114,7 @@ def pods_on_page(started, pid):
     return {tuple(sorted((k, v) for k, v in resource.items() if k in POD_KEYS or k.startswith("k8s.pod.label."))) for resource in found}
 
 
+@pytest.mark.thorough
 def test_agent_asks_the_runtime_for_new_containers_only(runtime, agent, pod):  # noqa: F811
     """The agent requests containers when it first meets them, also after a failure of the runtime; unknown containers are requested only once."""
     runtime.say(code="UNIMPLEMENTED", words="no CRI here")

@@ -104,6 +104,7 @@ def test_waits_are_separate_profiles(exporting, receiver, run, profcheck, tmp_pa
     assert len(set(ids)) == len(ids), "a profile was sent twice"
 
 
+@pytest.mark.thorough
 def test_restarted_receiver_misses_nothing(exporting, receiver, profcheck, tmp_path):  # noqa: F811
     """The new receiver has no state: later packets must not depend on earlier ones, and undelivered packets are sent again."""
     first = receiver(accept_and_hang_up, port=free_port())  # below the ephemeral port range, so that it stays free until the restart
@@ -136,6 +137,7 @@ def test_receiver_is_read_from_the_environment(receiver, agent, workload):  # no
     assert to.posts[0]["path"] == PATH and (headers["authorization"], headers["x-two"]) == ("Bearer abc", "2") and "content-encoding" not in headers
 
 
+@pytest.mark.thorough
 def test_unusable_environment_does_not_stop_the_agent(agent):
     """Nothing is sent, which the log reports; without such variables nothing is logged."""
     started = agent(verb="agent", env=dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9/path", OTEL_EXPORTER_OTLP_PROTOCOL="grpc"))

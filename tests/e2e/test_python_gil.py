@@ -35,6 +35,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", versions(*MINORS))
 def test_the_metric_is_what_the_threads_measure(agent, version):
     started, seen = agent("--set", "budget.one_cpu=1000%"), []

@@ -81,6 +81,7 @@ def quick_requests(sonde, agent, server):
     return wait_for(look, 90, what="records of the quick requests")
 
 
+@pytest.mark.thorough
 def test_job_that_waits_in_the_queue_of_a_pool(sonde, agent, server):
     found = quick_requests(sonde, agent, server)
     assert any(is_behind(r, server) for r in found), [r["segments"] for r in found]
@@ -148,6 +149,7 @@ def get_in_turn(server):
     return set(threads)
 
 
+@pytest.mark.thorough
 def test_thread_to_which_a_task_gives_a_job(sonde, agent, handing_over):
     """The loop learns of the end of a job by a pipe: only who gave it is known."""
     started = agent("--set", "budget.one_cpu=1000%")

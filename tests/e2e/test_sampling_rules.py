@@ -76,6 +76,7 @@ def test_each_rule_samples_at_its_rate(agent, tmp_path):
     assert status["sampling_rules"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
 
 
+@pytest.mark.thorough
 def test_rate_zero_samples_processes_with_a_rule_only(agent, tmp_path):
     """With a rate of 0 for other processes, only those with a rule are sampled and have their waits recorded."""
     started = agent("--off-cpu", "--set", "profile.rate=0", "--set", "profile.sampling_rules=command=often:100", "--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB")

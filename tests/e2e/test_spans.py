@@ -90,6 +90,7 @@ def test_header_of_the_caller(exporting, receiver, server):
     assert started.stop() == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_receiver_that_fails_costs_only_spans(exporting, receiver, server):
     """A refused packet is dropped and counted, and the last requests are sent at the end. The receiver serves the agent's posts on this node, too, but these

@@ -11,6 +11,7 @@ import time
 import pytest
 from harness.paths import TOP
 from harness.processes import wait_for
+from harness.results import variants
 from real_servers import Server, why
 from test_requests_tls import certificate, watch  # noqa: F401 (a fixture)
 
@@ -126,14 +127,16 @@ def assert_tokens_are_logged(sonde, watching, server, log, least=STREAMS):
         assert watching.metric(f"gen_ai_server_{name}_seconds_count", **labels) == STREAMS, name
 
 
-@pytest.mark.parametrize("options", [(), ("together",), ("split",)], ids=["header-apart", "header-with-event", "split"])
-def test_tokens_are_those_of_the_log(sonde, run, agent, tmp_path, options):
-    server, log = start_model_server(run, tmp_path, *options)
+@pytest.mark.parametrize("header", variants("apart", "together", "split"))
+def test_tokens_are_those_of_the_log(sonde, run, agent, tmp_path, header):
+    """With the header of the reply apart, together with the first event, or in two writes."""
+    server, log = start_model_server(run, tmp_path, header)
     watching = agent(*NO_BUDGET)
     ask_at_once(server.port, [chat() for _ in range(STREAMS)])
     assert_tokens_are_logged(sonde, watching, server, log)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_body_that_waits_for_a_continue(run, agent, tmp_path, certificate, tls):  # noqa: F811
     """The body is no new request: this is still one of OpenAI's API, whose model it names, and whose reply is read from its head on."""
@@ -145,6 +148,7 @@ def test_body_that_waits_for_a_continue(run, agent, tmp_path, certificate, tls):
     assert watching.metric(name.format("time_to_first_token"), **labels) == 1
 
 
+@pytest.mark.thorough
 def test_later_write_of_a_send_over_tls_is_not_its_begin(sonde, run, agent, tmp_path, certificate):  # noqa: F811
     server, _ = start_model_server(run, tmp_path, "tls", *certificate)
     watching = watch_tls(agent, server.port)
@@ -226,6 +230,7 @@ def ask_raw(port, model):
             pass
 
 
+@pytest.mark.thorough
 def test_hostile_streams(sonde, run, agent):
     """Wherever events and chunks are split, their number is right; where bytes were not read, the answer says so."""
     server, watching = start_hostile_server(run), agent(*NO_BUDGET)

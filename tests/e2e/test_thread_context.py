@@ -116,6 +116,7 @@ def recorded(sonde, tmp_path_factory):
             one.kill()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS, ids=WAYS.keys())
 def test_thread_variable_is_read_in_every_tls_model(recorded, way):
     """Every event and every wait of a request's function has the request's ids, and no other has any."""
@@ -172,6 +173,7 @@ def test_python_request_of_libsonde_has_its_ids(gated, tmp_path, package):  # no
     assert not found - expected and sum((expected - found).values()) <= missed(profile.messages), (found, profile.messages)
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_agent_counts_processes_with_a_context(agent, run, tmp_path):
     started = agent("--set", "profile.rate=199", "--set", "budget.one_cpu=1000%")

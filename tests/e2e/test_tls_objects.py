@@ -54,6 +54,7 @@ def abandon(port, text):
     client.close()
 
 
+@pytest.mark.thorough
 def test_object_freed_in_the_middle_of_a_request(watching, run, certificate):  # noqa: F811
     """The next connection's object has its address: none of its requests is that of the connection before."""
     server, port = start_server(run, certificate, "tls-freed")
@@ -106,6 +107,7 @@ def ask_until_counted(watching, service, port):
     return seen[-1]
 
 
+@pytest.mark.thorough
 def test_library_replaced_under_a_running_program(watching, run, certificate, tmp_path):  # noqa: F811
     """As an upgrade does it: the running program keeps the old file, programs that start later have the new one."""
     libraries = [library_of(name) for name in ("libssl.so.3", "libcrypto.so.3")]
@@ -148,6 +150,7 @@ class OpensslClient:
         self.process.communicate()
 
 
+@pytest.mark.thorough
 def test_renegotiation(watching, run, certificate, tmp_path):  # noqa: F811
     """Between the handshakes there is no request, and after the second one it is read as before."""
     port = free_port()

@@ -83,6 +83,7 @@ def test_agent_stops_on_signals(agent, signal_number):
     assert started.stop(signal_number) == 0, started.running.error
 
 
+@pytest.mark.thorough
 def test_agent_stops_on_a_signal_right_after_start(agent):
     for _ in range(3):
         started = agent(wait=False)
@@ -165,6 +166,7 @@ def raw(port, data, timeout_s=10):
             return b""
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_misbehaving_clients_do_not_block_others(agent):
     started = agent()

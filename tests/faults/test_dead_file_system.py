@@ -75,6 +75,7 @@ def test_dead_file_system_affects_only_its_own_names(file_system, recording, wor
     assert "file_unanswered" in profile.messages or "does not answer" in profile.messages, profile.messages
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_names_return_when_the_file_system_recovers(file_system, agent, run):
     program = file_system.start_program()
@@ -106,6 +107,7 @@ def test_killed_helper_is_replaced(file_system, agent):
     assert started.running.stop() == 0
 
 
+@pytest.mark.thorough
 def test_process_context_in_a_dead_file_system_is_skipped(file_system, agent, run):
     """When a process's context (OTEP 4719) is in unreadable memory, its resource has only what Sonde knows of any process."""
     liar = run("/usr/bin/python3", TOP / "tests/workloads/python/lying_context.py", file_system.point / "program", name="liar")

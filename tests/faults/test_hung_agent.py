@@ -6,6 +6,8 @@ import socket
 import struct
 import time
 
+import pytest
+
 from harness.agents import NO_REQUESTS
 from harness.machine import skip
 from harness.processes import wait_for
@@ -41,6 +43,7 @@ def let_spin(pid):
     ptrace(PTRACE_DETACH, pid)
 
 
+@pytest.mark.thorough
 def test_a_hung_main_thread_is_noticed_and_can_be_ended(agent, tmp_path):
     if os.uname().machine != "x86_64":
         skip("the endless loop is x86-64 code")

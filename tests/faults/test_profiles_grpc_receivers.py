@@ -45,6 +45,7 @@ def refuse(connection, stream):
     send_headers(connection, stream, OK + literal("grpc-status", "7") + literal("grpc-message", "no%2C you"), ends=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_malformed_answers_are_retried_refused_or_ignored(by_grpc, h2_receiver, profcheck, tmp_path):  # noqa: F811
     """A packet without a response, or one that the receiver is too busy for, is sent again. A refused one is not: its samples are counted as lost.

@@ -22,6 +22,7 @@ def keeps_sampling(started):
     wait_for(lambda: started.metric("sonde_self_samples_total") > before, 60, "more samples")
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_busy_or_broken_receiver_gets_the_same_packet_again(exporting, receiver, profcheck, tmp_path):  # noqa: F811
     """Not before its Retry-After has expired. A body without end does not matter: the status decides."""
@@ -58,6 +59,7 @@ def test_refused_and_rejected_samples_are_counted(exporting, receiver, profcheck
     assert "profiles cannot be delivered" in started.running.error and "accepts profiles again" in started.running.error
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_agent_does_not_wait_for_a_receiver_that_hangs(exporting, receiver):  # noqa: F811
     """The receiver holds the first packet for the agent's lifetime; the agent keeps sampling, answers requests and ends when asked to."""

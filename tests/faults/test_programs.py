@@ -67,6 +67,7 @@ def fire_program(workload, fire):
     return start
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 @pytest.mark.parametrize("what", DAMAGE)
 def test_damaged_elf_files_give_no_wrong_stacks(fire_program, tmp_path, what):

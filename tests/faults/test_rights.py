@@ -59,6 +59,7 @@ def test_single_missing_capability_is_named(public_sonde):
     assert not re.search(r"missing[^\n]*CAP_PERFMON", done.stdout), done.stdout
 
 
+@pytest.mark.thorough
 def test_missing_capabilities_have_their_limitation(public_sonde):
     """With the capabilities for sampling, doctor must not report that nothing attaches; CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON."""
     done = run_unprivileged(public_sonde, "doctor", keep="+bpf,+perfmon")

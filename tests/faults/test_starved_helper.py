@@ -47,6 +47,7 @@ def program_without_build_id(tmp_path):
     return lambda name: shutil.copy(program, tmp_path / name)
 
 
+@pytest.mark.thorough
 def test_names_return_when_the_helper_resumes(agent, run, program_without_build_id):
     """Until then frames have no names; further programs do not wait, because the helper is known not to respond."""
     started = agent("--rate", 99)

@@ -121,6 +121,7 @@ def test_forked_children_have_their_own_ids(receiver):
     assert len({span["traceId"] for span in spans}) == len(names)
 
 
+@pytest.mark.thorough
 def test_exit_does_not_wait_for_a_receiver_that_hangs(receiver):
     """Unsent packets get a few seconds (tests/unit/lib/otlp/test_sender.c has the exact limit); the receiver holds on until the program has ended."""
     release = threading.Event()

@@ -78,6 +78,7 @@ def doctor(sonde):
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 def test_every_probe_attaches_with_the_units_rights(sonde, limited_sonde):
     without, limited = doctor(sonde), doctor(limited_sonde)
     probes = {probe["probe"]: probe for probe in limited["probes"]}

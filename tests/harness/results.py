@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
-MARKERS = {  # which tier of tools/run-tests runs a test; a test without one of the first two markers belongs to `make test`, whose results do not
-             # depend on random sampling
+MARKERS = {  # which tier of tools/run-tests runs a test; a test without one of the first three markers belongs to `make test`
     "statistical": "decided by random sampling, load, wall time, CPU, memory or sample counts: `make test-statistical`",
     "peer": "needs another project's program beyond Debian's interpreters and compilers: `make test-peers`",
+    "thorough": "a variant or a rare condition of what a test of `make test` covers, or one that takes long: `make test-thorough`",
     "alone": "makes an assertion about the whole node: no other test runs meanwhile",
     "sanitized": "worth running with AddressSanitizer: also `make test-sanitize`",
 }
+
+
+def variants(first, *others):
+    """Parameters of a test: `make test` runs it with the first, `make test-thorough` with the others. A tuple has a value for each parameter."""
+    return [first, *(pytest.param(*(other if isinstance(other, tuple) else [other]), marks=pytest.mark.thorough) for other in others)]
 
 
 def pytest_addoption(parser):

@@ -82,6 +82,7 @@ def packets(wire, out, entries, memory_mib=0, every=0):
     return work, out.read_bytes(), {stack: n for stack, n in without_kernel(done.stdout.splitlines()).items() if stack.split(";")[0] in PROGRAMS}
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 @pytest.mark.parametrize("entries,memory_mib,every", [(16, 0, 0), (4, 0, 0), (16, 8, 20)])
 def test_small_caches_do_not_change_packets(recorded, tmp_path, entries, memory_mib, every):

@@ -14,6 +14,7 @@ from harness.module_recording import Stage
 from harness.paths import BUILD
 from harness.processes import cpu_seconds, wait_for
 from harness.recording import Profile
+from harness.results import variants
 from harness.workloads import workload_path
 
 PROGRAM = "replayed"  # a name that no other program here has
@@ -84,7 +85,7 @@ def only_stacks(stacks, programs=None):
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("memory_mib,every", [(0, 1), (0, 7), (8, 0), (8, 1)])
+@pytest.mark.parametrize("memory_mib,every", variants((0, 1), (0, 7), (8, 0), (8, 1)))
 def test_small_caches_do_not_change_stacks(sonde, recorded, tmp_path, memory_mib, every):
     """Emptied after every sample, or after each seventh; and with a small size: the same stacks and the same losses."""
     wire, _ = recorded

@@ -103,23 +103,12 @@ def cmocka_results(test):
     return results
 
 
-def meson_tests(build, suite):
-    """The targets of a suite for ninja, relative to `build`, which is configured anew if the list of tests has changed since."""
-    subprocess.run(["ninja", "-C", str(build), "build.ninja"], check=False, capture_output=True)
-
-    def introspect(what):
-        return json.loads(subprocess.run(["meson", "introspect", what, str(build)], check=True, capture_output=True, text=True).stdout)
-    files = {target["id"]: [os.path.relpath(path, build) for path in target["filename"]] for target in introspect("--targets")}
-    needed = {name for test in introspect("--tests") if any(s.endswith(":" + suite) for s in test["suite"]) for name in test["depends"]}
-    return [path for name in sorted(needed) for path in files[name]]
-
-
-def meson_results(prefix, build, suite, command, env, timeout_factor, only=(), but=None):
-    """A Result for every case of every program of a suite, or only of the programs in `only`; without those that are also in the suite `but`."""
+def meson_results(prefix, build, suite, command, env, timeout_factor, only=()):
+    """A Result for every case of every program of a suite, or only of the programs in `only`."""
     log = Path(build) / "meson-logs" / f"testlog-{suite}.json"  # suites of one build may run in parallel
     log.unlink(missing_ok=True)
     done = subprocess.run([*command, "meson", "test", "-C", str(build), "--no-rebuild", "--suite", suite, "--logbase", log.stem, "--num-processes", JOBS,
-                           "--timeout-multiplier", str(timeout_factor), *(["--no-suite", but] if but else []), *only],
+                           "--timeout-multiplier", str(timeout_factor), *only],
                           cwd=TOP, env=env or environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if not log.exists():
@@ -146,11 +135,10 @@ def meson_results(prefix, build, suite, command, env, timeout_factor, only=(), b
     return results
 
 
-def meson_suite(tally, prefix, build, suite, command=(), env=None, timeout_factor=1, retry=False, but=None):
-    """Runs a suite of `build`, without the tests that are also in the suite `but`. Counts every case of every cmocka program; any other program counts as
-    one. `retry`: see pytest_suite."""
+def meson_suite(tally, prefix, build, suite, command=(), env=None, timeout_factor=1, retry=False):
+    """Runs a suite of `build`. Counts every case of every cmocka program; any other program counts as one. `retry`: see pytest_suite."""
     def run(only=()):
-        return meson_results(prefix, build, suite, command, env, timeout_factor, only, but)
+        return meson_results(prefix, build, suite, command, env, timeout_factor, only)
     for result in run():
         if retry and result.outcome == "FAIL":
             program = re.sub(rf"^{prefix}/", "", result.name).partition(".")[0]
@@ -179,9 +167,12 @@ def pytest_suite(tally, *folders, timeout_s, root=True, prefix="", options=(), l
         tally.line("FAIL", name, "pytest is not installed" if interpreter is None else "needs root, and sudo would ask for a password")
         return
     has_timeout = subprocess.run([interpreter, "-c", "import pytest_timeout"], stderr=subprocess.DEVNULL).returncode == 0
-    command = [*before, *(LANE if lanes > 1 else []), interpreter, "-m", "pytest", "-p", "no:cacheprovider", "-ra", "--continue-on-collection-errors",
+    # To compile the tests with pytest's assertions takes 10 s: this keeps them for the next process. Programs of the tests write none (tests/conftest.py).
+    keep = ["-X", f"pycache_prefix={BUILD / 'pycache'}"]
+    command = [*before, *(LANE if lanes > 1 else []), interpreter, *keep, "-m", "pytest", "-p", "no:cacheprovider", "-ra", "--continue-on-collection-errors",
                *(["--timeout=600"] if has_timeout else []), *options]
     ends_at, env = time.monotonic() + timeout_s, environment(**extra)
+    del env["PYTHONDONTWRITEBYTECODE"]
 
     def run(run_name, *claims):
         failed = []
