@@ -13,6 +13,9 @@
 
 #define SEGMENT_MS    "toUInt64OrZero(attributes['sonde.duration_ns']) / 1e6"
 
+/* No report of the agent: longer than the longest opamp.interval, and than AGENTS_ROW_NS. */
+#define SILENT "Timestamp < now() - INTERVAL 10 MINUTE"
+
 /* A stack is the same in all of a day's samples. Columns of stacks are computed before the join with samples, which are
  * many more. */
 #define SAMPLES(value, condition)                                                                                      \
@@ -111,8 +114,8 @@ static const struct view {
      "UNION ALL SELECT HostName AS host, toDateTime(max(Timestamp)) AS seen, argMax(ServiceVersion, Timestamp), "
      "argMax(KernelRelease, Timestamp), "
      "transform(argMax(HostArch, Timestamp), ['amd64', 'arm64'], ['x86_64', 'aarch64'], argMax(HostArch, Timestamp)), "
-     "argMax(tuple(if(IsLast, NULL, Healthy)), Timestamp).1, "
-     "argMax(if(IsLast, 'stopped', toString(Status)), Timestamp), argMax(Detail, Timestamp), "
+     "argMax(tuple(if(IsLast, NULL, if(" SILENT ", false, Healthy))), Timestamp).1, "
+     "argMax(if(IsLast, 'stopped', if(" SILENT ", 'silent', toString(Status))), Timestamp), argMax(Detail, Timestamp), "
      "argMax(Problems, Timestamp), argMax(LostEvents, Timestamp), 0, 0, argMaxIf(Config, Timestamp, Config != '') "
      "FROM otel.agent_reports WHERE ServiceName = 'sonde' AND Timestamp > now() - INTERVAL 1 DAY GROUP BY host "
      "UNION ALL SELECT HostName AS host, toDateTime(max(Timestamp)) AS seen, '', '', '', "

@@ -150,6 +150,10 @@ def test_reports_of_agents_are_in_hosts(server):  # noqa: F811
     seen = "0.2.0\t6.18.1\taarch64\t{}\tbudget:\\n  memory: 64MiB\\n".format
     one.await_value(host, seen("true\trunning\tleast\tbudget: budget.one_cpu: reduced: off-CPU time\t7"))
     assert one.value("SELECT count() FROM agent_reports") == "1"
+    view = one.value("SELECT as_select FROM system.tables WHERE name = 'hosts'").replace("\\'", "'")
+    for seconds, expected in [(590, "true\trunning"), (620, "false\tsilent")]:
+        later = view.replace("now()", f"(now() + toIntervalSecond({seconds}))")
+        assert one.value(f"SELECT healthy, status FROM ({later}) WHERE host = 'node-9'") == expected, f"{seconds} s later"
     assert reply(report(4, last=True)) == (200, about + field(7, 5))
     one.await_value("SELECT healthy, status FROM hosts WHERE host = 'node-9'", "\\N\tstopped")
     assert one.post("/v1/opamp", b"\xff")[0] == 400 and one.post("/v1/opamp", b"\0" * (1 << 21))[0] == 413 and one.post("/v1/opamp", b"\0" * (1 << 21), compressed=True)[0] == 413
