@@ -84,6 +84,7 @@ def test_timer_of_a_loop_is_inferred(sonde, agent, event_loop):
     assert_timer_is_inferred(find_request(sonde, agent("--set", "budget.one_cpu=1000%"), event_loop, "/timer"))
 
 
+@pytest.mark.thorough
 def test_paths_over_tls_are_the_same(sonde, run, agent, certificate):  # noqa: F811
     server, watching = start_event_loop(run, *certificate), watch(agent)
     assert_timer_is_inferred(find_request(sonde, watching, server, "/timer", UNVERIFIED))

@@ -118,6 +118,7 @@ def test_doctor_and_agent_refuse_a_pid_namespace(sonde, root):
     assert up.returncode == 1 and refused[0]["fallback_reason"] in up.stderr, up
 
 
+@pytest.mark.thorough
 def test_unavailable_uprobes_are_reported(sonde, root, synthetic_agent):
     """Without the kernel's uprobes, doctor does not claim that traced requests can be linked; all else is unchanged."""
     hidden = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/bus/event_source/devices && exec "$@"', "sh")

@@ -107,6 +107,7 @@ def test_the_table_has_devices_and_processes(run, gpus, sonde):  # noqa: F811
     assert f"0 {work.pid} 60 % 1.00 GiB sleep".split() in lines, done.stdout
 
 
+@pytest.mark.thorough
 def test_without_a_driver_there_is_nothing_but_one_line(agent, sonde):
     need_no_driver()
     done = subprocess.run([sonde, "gpu"], capture_output=True, text=True, timeout=60, check=True)

@@ -135,6 +135,7 @@ def java_home():
     return home
 
 
+@pytest.mark.thorough
 def test_jvm_started_long_after_its_library_was_mapped(run, agent, classes, tmp_path):
     """As in programs that are linked to libjvm and start Java only when needed."""
     home, program = java_home(), tmp_path / "late"

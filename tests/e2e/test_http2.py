@@ -99,6 +99,7 @@ def test_connection_that_is_older_than_the_agent(sonde, agent, nginx):
     assert routes == {"*": 2, "/missing": 2}
 
 
+@pytest.mark.thorough
 def test_model_on_a_connection_that_is_older_than_the_agent(sonde, agent, grpc_server):
     """Clients of gRPC keep a connection for as long as they run. KServe's request is recognized by its first tensor; another service's field stays unknown."""
     client = Http2Client(port_of(grpc_server))

@@ -114,6 +114,7 @@ def start_go(run, watching, certificate):  # noqa: F811
     return server, port
 
 
+@pytest.mark.thorough
 def test_go(agent, run, certificate):  # noqa: F811
     watching = watch(agent)
     server, port = start_go(run, watching, certificate)

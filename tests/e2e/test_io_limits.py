@@ -115,6 +115,7 @@ def test_mounts_by_the_thousand(watching, file_system, thousands):
         assert took_s < 60 and scrape_s(watching) < 10
 
 
+@pytest.mark.thorough
 def test_client_that_does_not_read_does_not_block_others(watching, file_system):
     """Its page does not fit the buffers of its connection."""
     with Mounts(file_system("tmpfs"), 3) as mounts:

@@ -258,6 +258,7 @@ def test_agent_attaches_only_where_links_are_enabled(agent, workload):
     assert links_of(started.pid) == links_of(linked.pid) == 0
 
 
+@pytest.mark.thorough
 def test_killed_agent_leaves_nothing_attached(linked_agent, workload, sonde):
     linked = workload("linked")
     linked_agent.attached(linked.pid)

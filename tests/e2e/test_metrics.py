@@ -170,6 +170,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     assert found == documented
 
 
+@pytest.mark.thorough
 def test_metrics_are_collected_only_when_somebody_asks(agent):
     """A node with many jobs has tens of thousands of series: without a reader they cost nothing."""
     started, name = agent(*NO_REQUESTS), "sonde_self_metrics_collections_total"

@@ -166,6 +166,7 @@ def test_rejected_points_are_counted_and_logged(exporting, receiver):
     assert f"{to.url} rejected 3 points of a packet: too late" in started.running.error
 
 
+@pytest.mark.thorough
 def test_refused_packets_are_dropped(exporting, receiver):
     to = receiver(400)
     started = exporting(to.url)
@@ -184,6 +185,7 @@ def test_official_messages_read_the_packets(exporting, receiver, official):  # n
     assert series_of(official(body, "metrics")) == series_of(packet)
 
 
+@pytest.mark.thorough
 def test_nothing_is_sent_without_an_endpoint(agent):
     started = agent(verb="agent")
     assert "sonde_self_metrics_export" not in started.text("/metrics")

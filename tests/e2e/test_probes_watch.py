@@ -102,6 +102,7 @@ def test_long_strings_are_cut_and_bad_pointers_marked(watch, program):  # noqa: 
     assert {arguments for _, _, arguments in lines(watching)} == {f'a="{"w" * 62}" b="{"c" * 62}"... c=NULL d=?0x10 e="\\u001b[2J\\u000a"'}
 
 
+@pytest.mark.thorough
 def test_lost_firings_are_counted(watch, program):  # noqa: F811
     """While the watch is stopped, the ring buffer fills up; printed and lost firings together are all firings."""
     own = program("u64 n", "n", pause_us=200)

@@ -124,6 +124,7 @@ def test_restarted_receiver_misses_nothing(exporting, receiver, profcheck, tmp_p
     assert " after " not in warning, "the reason, and not how long it took: equal warnings are logged once"
 
 
+@pytest.mark.thorough
 def test_receiver_is_read_from_the_environment(receiver, agent, workload):  # noqa: F811
     """From the standard variables. tests/unit/agent/test_config.c tests each variable, and that settings take precedence."""
     to = receiver()
@@ -170,6 +171,7 @@ def test_secrets_are_not_shown(agent, sonde, tmp_path):
     assert "hidden-" not in page + started.running.error and "http://127.0.0.1:9/p" in started.running.error
 
 
+@pytest.mark.thorough
 def test_tls_verifies_both_certificates(exporting, receiver, tmp_path):  # noqa: F811
     """Packets go only to a receiver with a trusted certificate, with a client certificate if the receiver requires one."""
     openssl = need_command("openssl")

@@ -71,6 +71,7 @@ def test_restarted_receiver_misses_nothing(by_grpc, grpc_receiver, profcheck, tm
     assert total(profcheck(*write(tmp_path, first.bodies() + second.bodies()))) == says["taken"]
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_receiver_is_read_from_the_environment(agent, workload, h2_receiver):  # noqa: F811
     """A gRPC endpoint is a host: no path is appended. tests/unit/agent/test_config.c and lib/otlp/test_settings.c test each variable."""

@@ -208,6 +208,7 @@ def get_at_once(port, path):
     return set(threads)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", versions(*MINORS))
 def test_job_of_a_task_that_the_requests_task_waits_for(sonde, agent, run, version):
     """Two requests at once, whose jobs end together: each has the thread of its own job, in each way of waiting for a task."""

@@ -126,6 +126,7 @@ def test_openssl_in_memory(agent, run, certificate):
     assert_on_their_connections(wait_for(lambda: records(watching, server.pid), what="requests with a record"))
 
 
+@pytest.mark.thorough
 def test_switched_off(agent, nginx):
     watching = agent("--set", "requests.tls=false")
     load(nginx.port)

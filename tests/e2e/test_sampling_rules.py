@@ -126,6 +126,7 @@ def test_hangup_replaces_the_rules(agent, tmp_path):
         assert in_force()[0] == ("command=never", 50)
 
 
+@pytest.mark.thorough
 def test_all_rates_zero_records_no_cpu_profile(agent, sonde):
     started = agent("--set", "profile.rate=0")
     assert "no CPU profile is recorded" in started.running.error

@@ -166,6 +166,7 @@ def test_tokens_over_tls_are_those_of_the_log(sonde, run, agent, tmp_path, certi
     assert_tokens_are_logged(sonde, watching, server, log, 1)  # as the process served many others just before
 
 
+@pytest.mark.thorough
 def test_token_that_waits_in_memory_while_a_request_is_read_over_tls(sonde, run, agent, tmp_path, certificate):  # noqa: F811
     """The client sends its next request before it reads the reply, most of which waits for the socket."""
     server, _ = start_model_server(run, tmp_path, "tls", *certificate)

@@ -68,6 +68,7 @@ def test_object_freed_in_the_middle_of_a_request(watching, run, certificate):  #
     assert len(set(addresses)) < len(addresses), "no address was used again"
 
 
+@pytest.mark.thorough
 def test_fork_after_the_handshake(watching, run, certificate):  # noqa: F811
     """The object that the child uses was the parent's."""
     _, port = start_server(run, certificate, "tls-fork", "fork")

@@ -211,6 +211,7 @@ def test_header_compiles_in_c_and_cxx(tmp_path, compiler, flags):
         assert subprocess.run([tmp_path / "program"], timeout=20).returncode == 0
 
 
+@pytest.mark.thorough
 def test_numbers_do_not_follow_the_locale(tmp_path):
     """The unit test of that name, which is skipped without a locale with a decimal comma, in a locale generated for it."""
     test = BUILD / "tests/unit/lib/trace/test-lib-trace-trace"

@@ -122,6 +122,7 @@ def test_ongoing_wait_is_recorded_repeatedly(agent, workload, reads_sleeping_sta
     check_ongoing_wait(agent, workload, reads_sleeping_stacks, 9)
 
 
+@pytest.mark.thorough
 def test_waits_are_not_monitored_unless_enabled(agent):
     started = agent()
     for address in ("profile?", "compare?baseline_from=1&baseline_to=2&from=3&to=4&"):

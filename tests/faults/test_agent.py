@@ -27,6 +27,7 @@ def test_second_agent_is_refused(agent, sonde):
     assert first.running.alive and first.get("/healthz")[0] == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.sanitized
 def test_recording_works_beside_an_agent(agent, fire, workload):
     first = agent()

@@ -99,6 +99,7 @@ def test_agent_ends_with_a_dead_file_system(file_system, agent):
     assert started.stop() == 0
 
 
+@pytest.mark.thorough
 def test_killed_helper_is_replaced(file_system, agent):
     started = agent("--rate", 99)
     os.kill(helper_of(started.pid), signal.SIGKILL)
