@@ -37,6 +37,12 @@ struct frame {
     struct object *object;   /* native: the ELF file, for stages before the windows; NULL: unknown */
 };
 
+/* A frame that is not code: FRAME_TRUNCATED or FRAME_WAIT with its text. */
+static inline struct frame frame_of_text(enum frame_kind kind, const char *text)
+{
+    return (struct frame){.kind = kind, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};
+}
+
 const char *frame_kind_name(enum frame_kind kind);
 
 /* True when frames of this kind always have the line being executed, so that one function appears as many frames. */

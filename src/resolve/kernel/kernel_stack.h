@@ -1,18 +1,23 @@
-/* Classifies the frames of a kernel stack by their names: the probe's own frames, and whether the stack is complete.
- * Any thread. */
+/* The kernel part of a recorded stack: names its frames, removes those of the probe itself, and finds out whether the
+ * stack is complete. Pipeline thread only. */
 #pragma once
 
 #include "model/frame.h"
 
+#include <linux/types.h>
+
+#include "probes/unwind/stack.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A stack captured at a tracepoint begins with the frames of the probe itself. Returns their number. Another BPF
- * program, which an interrupt hit, may follow below; it is not counted. */
-size_t kernel_stack_probe_frames(const struct frame *frames, size_t count);
+struct kernel_symbols;
 
-/* Whether the frame is a retpoline thunk, through which the kernel makes indirect calls. */
-bool kernel_stack_is_retpoline(const struct frame *frame);
+/* Fills `ret`, leaf first, and returns the number of frames: at most record->kernel_frames, and a truncation frame with
+ * the reason if the stack is incomplete (`*ret_is_whole` is false). Their strings are valid as those of
+ * kernel_symbols_find. `k` may be NULL: frames have no names. */
+size_t kernel_stack_name(struct kernel_symbols *k, const struct stack_record *record, struct frame *ret,
+                         bool *ret_is_whole);
 
-/* Why the stack is incomplete, as text for the user; NULL: it is complete. */
-const char *kernel_stack_cut(const struct frame *frames, size_t count);
+/* Whether the thread of these frames executes another program (execve). */
+bool kernel_stack_is_in_exec(const struct frame *frames, size_t count);

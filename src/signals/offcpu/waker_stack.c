@@ -55,8 +55,7 @@ static int reserve_texts(struct waker_stack *w, size_t bytes)
 
 int waker_stack_set(struct waker_stack *w, const struct sample *waker, size_t count, const char *text)
 {
-    const struct frame separator = {
-        .kind = FRAME_WAIT, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    const struct frame separator = frame_of_text(FRAME_WAIT, text);
     size_t bytes = text_bytes(&separator);
     for (size_t i = 0; i < count; i++)
         bytes += text_bytes(&waker->frames[i]);

@@ -1,0 +1,99 @@
+/* Walks recorded user stacks to their end; see user_stack.h. */
+#include "resolve/sample/user_stack.h"
+
+#include "model/loss.h"
+#include "resolve/interpreter/interpreters.h"
+#include "resolve/process/processes.h"
+#include "resolve/unwind/unwind.h"
+
+#include <string.h>
+
+/* Walks the copy of the stack. Returns the number of frames found, above those of the record. */
+static size_t walk_copy(struct user_stack *u, const struct stack_record *record, const struct process *process)
+{
+    size_t more = 0;
+    u->end = (unsigned)unwind_finish_sample(record, process, u->unwind_cache,
+                                            interpreters_walk_code(u->interpreters, process), &u->interpreted,
+                                            u->addresses + u->count, STACK_MAX_USER_FRAMES - u->count, &more);
+    return more;
+}
+
+void user_stack_walk(struct user_stack *u, const struct stack_record *record, const struct process *process)
+{
+    u->count = record->user_frames;
+    u->end = record->user_end;
+    memcpy(u->addresses, record->data + record->kernel_frames, u->count * sizeof(*u->addresses));
+    interpreted_read(&u->interpreted, record);
+    if (record->stack_bytes == 0 || !process)
+        return;
+    size_t more = walk_copy(u, record, process);
+    /* The code was mapped without a record, or before its record arrived: walk again by the current mappings. */
+    if ((u->end == UNWIND_END_NO_MAPPING || u->end == UNWIND_END_NO_CFI) &&
+        processes_read_mappings(u->processes, process)) {
+        interpreted_read(&u->interpreted, record);
+        more = walk_copy(u, record, process);
+    }
+    u->count += more;
+    if (u->end == UNWIND_END_NO_MAPPING && record->flags & STACK_RECORD_STOP_BY_FP && more == 0 && u->count > 0) {
+        u->count--;
+        u->end = UNWIND_END_NO_CFI;
+    }
+}
+
+/* Whether the address is outside all known mappings. */
+static bool is_unmapped(const struct process *process, uint64_t user)
+{
+    const uint64_t address = user & ~FRAME_EXACT;
+    return !process_mapping_find(process, user & FRAME_EXACT || !address ? address : address - 1);
+}
+
+/* The process may have mapped code without a record. */
+static void refresh_mappings(const struct user_stack *u, const struct process *process)
+{
+    for (size_t i = 0; i < u->count; i++)
+        if (is_unmapped(process, u->addresses[i])) {
+            processes_read_mappings(u->processes, process);
+            return;
+        }
+}
+
+/* If the walk ended outside all mappings, its last address is stale stack content, which would make equal stacks
+ * differ: it is dropped, unless it is the leaf. */
+void user_stack_settle(struct user_stack *u, const struct process *process)
+{
+    if (!process)
+        return;
+    refresh_mappings(u, process);
+    if (u->count > 1 && u->end == UNWIND_END_NO_MAPPING && is_unmapped(process, u->addresses[u->count - 1]))
+        u->count--;
+}
+
+const char *user_stack_cut(const struct user_stack *u, struct losses *losses)
+{
+    static const char *const texts[UNWIND_END_COUNT] = {
+        [UNWIND_END_NO_PROCESS] = "mappings not known yet",
+        [UNWIND_END_NO_TABLE] = "unwind table not ready",
+        [UNWIND_END_NO_MAPPING] = "address outside all code",
+        [UNWIND_END_BAD_READ] = "stack not readable",
+        [UNWIND_END_NO_CFI] = "no unwinding rules",
+        [UNWIND_END_TOO_DEEP] = "stack too deep",
+        [UNWIND_END_UNSUPPORTED] = "unwinding rule not supported",
+        [UNWIND_END_NOT_RUNNING] = "waiting since before the recording",
+    };
+    if (u->end == UNWIND_END_ENTRY || u->end == UNWIND_END_NO_USER)
+        return NULL;
+    losses->count[u->end == UNWIND_END_NO_PROCESS || u->end == UNWIND_END_NO_TABLE ? LOSS_NO_UNWIND_TABLE
+                                                                                   : LOSS_TRUNCATED]++;
+    return u->end < UNWIND_END_COUNT && texts[u->end] ? texts[u->end] : ""; /* "": of a newer version */
+}
+
+/* During exec the registers still belong to the old program, but its stack has been freed with the rest of its memory,
+ * shortly before its mappings are removed. */
+bool user_stack_is_gone(const struct stack_record *record, const struct process *process)
+{
+    if (record->kernel_frames == 0)
+        return false;
+    const uint64_t ip = record->user_frames ? record->data[record->kernel_frames] & ~FRAME_EXACT : record->stop_ip;
+    const bool is_freed = record->user_end != UNWIND_END_ENTRY && record->stack_bytes == 0;
+    return is_freed || !process_mapping_find(process, ip);
+}
