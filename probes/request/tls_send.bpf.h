@@ -1,10 +1,11 @@
 /* Sends of ciphertext: they confirm which SSL object belongs to a socket. Its text is then a request that came in on
- * this socket, and the reply that is sent. Included by request_send.bpf.h; part of request.bpf.c.
+ * this socket, and the reply that is sent. Part of request.bpf.c.
  *
  * A send inside of SSL_write is the object's. Other sends are recognized by the TLS record that they begin with, which
  * BIO_write has seen before. All other sends carry no text: alerts, the rest of a handshake. */
 #pragma once
 
+#include "probes/request/request_reply.bpf.h"
 #include "probes/request/tls_receive.bpf.h"
 
 /* Of a send, in one number; the low half is the descriptor. */

@@ -1,11 +1,37 @@
-/* The metrics of source "interrupts". */
+/* The counters of source "interrupts", and its metrics. */
 #include "sources/interrupt_names.h"
 #include "sources/interrupts/interrupts_private.h"
 #include "sources/run_timers.h"
 
 #include "interrupts.skel.h"
 
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <stdio.h>
+
+static void add_cpu(struct interrupts_cpu *sum, const struct interrupts_cpu *cpu)
+{
+    sum->records_lost += cpu->records_lost;
+    for (size_t i = 0; i < INTERRUPTS_SOFTIRQS; i++) {
+        sum->softirqs[i].ns += cpu->softirqs[i].ns;
+        for (size_t k = 0; k < INTERRUPTS_BUCKETS; k++)
+            sum->softirqs[i].counts[k] += cpu->softirqs[i].counts[k];
+    }
+    for (size_t i = 0; i < INTERRUPTS_VECTORS; i++) {
+        sum->vectors[i].count += cpu->vectors[i].count;
+        sum->vectors[i].ns += cpu->vectors[i].ns;
+    }
+}
+
+struct interrupts_cpu interrupts_sum(const struct interrupts_source *s)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.cpus);
+    struct interrupts_cpu sum = {0}, cpu;
+    for (uint32_t i = 0; i < s->cpu_count; i++)
+        if (bpf_map_lookup_elem(fd, &i, &cpu) == 0)
+            add_cpu(&sum, &cpu);
+    return sum;
+}
 
 static void put_softirq(struct metric_set *set, uint32_t number, const struct interrupts_softirq *s)
 {
