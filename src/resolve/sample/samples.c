@@ -24,11 +24,12 @@
 struct sample_resolver {
     struct processes *processes;
     struct kernel_symbols *kernel;
+    struct interpreters *interpreters;
     struct jits *jits;
     struct resource unknown; /* resource of an unknown process */
     char thread_name[17];
     struct user_stack user;
-    struct native_frames natives;
+    struct native_frames native_frames;
     struct frame *frames;                       /* frame_storage + 1 */
     struct frame frame_storage[1 + FRAMES_MAX]; /* [0] is reserved for sample_put_leaf */
     struct sample_labels labels;
@@ -43,12 +44,13 @@ int sample_resolver_new(struct processes *processes, struct symbols *symbols, st
         return -ENOMEM;
     r->processes = processes;
     r->kernel = kernel;
+    r->interpreters = interpreters;
     r->jits = jits;
     r->user.processes = processes;
     r->user.unwind_cache = unwind_cache;
     r->user.interpreters = interpreters;
-    r->natives.symbols = symbols;
-    r->natives.jits = jits;
+    r->native_frames.symbols = symbols;
+    r->native_frames.jits = jits;
     r->frames = r->frame_storage + 1;
     *ret = r;
     return 0;
@@ -56,14 +58,14 @@ int sample_resolver_new(struct processes *processes, struct symbols *symbols, st
 
 void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to)
 {
-    r->natives.line_objects = to;
+    r->native_frames.line_objects = to;
 }
 
 void sample_resolver_free(struct sample_resolver *r)
 {
     if (!r)
         return;
-    native_frames_clear(&r->natives);
+    native_frames_clear(&r->native_frames);
     free(r);
 }
 
@@ -86,12 +88,14 @@ static bool add_user_stack(struct sample_resolver *r, const struct stack_record 
         return true; /* there is no user part */
     user_stack_walk(u, record, process);
     user_stack_settle(u, process);
-    const char *cut = user_stack_cut(u, losses);
+    const char *cut = user_stack_count_end(u, losses);
     struct frame *frames = r->frames + s->frame_count;
-    struct frame *natives = frames + u->interpreted.count; /* leaves space for the interpreter frames among them */
+    /* Behind the space for the interpreter frames, which the join puts among them. */
+    struct frame *natives = frames + interpreter_entry_count(record);
+    native_frames_name(&r->native_frames, process, u->addresses, u->count, natives);
+    const struct native_stack native = {natives, u->count, cut, &u->spans};
     bool is_whole;
-    native_frames_name(&r->natives, process, u->addresses, u->count, natives);
-    s->frame_count += interpreter_join(u->interpreters, &u->interpreted, natives, u->count, cut, frames, &is_whole);
+    s->frame_count += interpreter_join(r->interpreters, record, &native, frames, &is_whole);
     losses->count[LOSS_INTERPRETED] += !is_whole;
     return !cut;
 }
@@ -142,7 +146,7 @@ static const struct process *find_process(struct sample_resolver *r, const struc
 
 static void count_unnamed(const struct sample_resolver *r, const struct sample *s, struct losses *losses)
 {
-    const uint64_t unanswered = r->natives.unanswered; /* of the frames without a name */
+    const uint64_t unanswered = r->native_frames.unanswered; /* of the frames without a name */
     size_t unnamed = 0;
     for (size_t i = 0; i < s->frame_count; i++)
         unnamed += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
@@ -160,7 +164,7 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
         .thread_name = r->thread_name,
         .frames = r->frames,
     };
-    native_frames_reset(&r->natives);
+    native_frames_reset(&r->native_frames);
     r->thread_name[0] = '\0';
     if (!is_valid_record(record)) {
         losses->count[LOSS_DECODE]++;

@@ -4,17 +4,16 @@
 #include "model/loss.h"
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/process/processes.h"
-#include "resolve/unwind/unwind.h"
 
 #include <string.h>
 
 /* Walks the copy of the stack. Returns the number of frames found, above those of the record. */
 static size_t walk_copy(struct user_stack *u, const struct stack_record *record, const struct process *process)
 {
+    const bool walks_code = interpreters_walk_code(u->interpreters, process);
     size_t more = 0;
-    u->end = (unsigned)unwind_finish_sample(record, process, u->unwind_cache,
-                                            interpreters_walk_code(u->interpreters, process), &u->interpreted,
-                                            u->addresses + u->count, STACK_MAX_USER_FRAMES - u->count, &more);
+    u->end = (unsigned)unwind_finish_sample(record, process, u->unwind_cache, walks_code, u->addresses + u->count,
+                                            STACK_MAX_USER_FRAMES - u->count, &more, &u->spans);
     return more;
 }
 
@@ -23,16 +22,14 @@ void user_stack_walk(struct user_stack *u, const struct stack_record *record, co
     u->count = record->user_frames;
     u->end = record->user_end;
     memcpy(u->addresses, record->data + record->kernel_frames, u->count * sizeof(*u->addresses));
-    interpreted_read(&u->interpreted, record);
+    u->spans.count = 0;
     if (record->stack_bytes == 0 || !process)
         return;
     size_t more = walk_copy(u, record, process);
     /* The code was mapped without a record, or before its record arrived: walk again by the current mappings. */
     if ((u->end == UNWIND_END_NO_MAPPING || u->end == UNWIND_END_NO_CFI) &&
-        processes_read_mappings(u->processes, process)) {
-        interpreted_read(&u->interpreted, record);
+        processes_read_mappings(u->processes, process))
         more = walk_copy(u, record, process);
-    }
     u->count += more;
     if (u->end == UNWIND_END_NO_MAPPING && record->flags & STACK_RECORD_STOP_BY_FP && more == 0 && u->count > 0) {
         u->count--;
@@ -68,7 +65,7 @@ void user_stack_settle(struct user_stack *u, const struct process *process)
         u->count--;
 }
 
-const char *user_stack_cut(const struct user_stack *u, struct losses *losses)
+const char *user_stack_count_end(const struct user_stack *u, struct losses *losses)
 {
     static const char *const texts[UNWIND_END_COUNT] = {
         [UNWIND_END_NO_PROCESS] = "mappings not known yet",

@@ -2,7 +2,7 @@
  * copy, if it could not walk them all. Pipeline thread only. */
 #pragma once
 
-#include "resolve/interpreter/interpreted.h"
+#include "resolve/unwind/unwind.h"
 
 #include <linux/types.h>
 
@@ -24,8 +24,8 @@ struct user_stack {
     struct interpreters *interpreters;
     uint64_t addresses[STACK_MAX_USER_FRAMES]; /* in the format of stack_record.data, leaf first */
     size_t count;
-    unsigned end;                   /* enum unwind_end */
-    struct interpreted interpreted; /* the record's interpreter frames, with their native frames as far as found */
+    unsigned end;              /* enum unwind_end */
+    struct unwind_spans spans; /* of the frames that were walked here */
 };
 
 /* Fills `u` with the stack of a valid record. `process` may be NULL: a copied stack is not walked. */
@@ -35,8 +35,8 @@ void user_stack_walk(struct user_stack *u, const struct stack_record *record, co
  * and drops an address of stale stack content at its end. `process` may be NULL. */
 void user_stack_settle(struct user_stack *u, const struct process *process);
 
-/* Why the stack is incomplete, as text for the user, and counted in `losses`; NULL: it is complete. */
-const char *user_stack_cut(const struct user_stack *u, struct losses *losses);
+/* Counts an incomplete stack in `losses`, and returns the reason as text for the user; NULL: it is complete. */
+const char *user_stack_count_end(const struct user_stack *u, struct losses *losses);
 
 /* Whether the memory of the user stack has been freed while the thread was in the kernel, as during exec. */
 bool user_stack_is_gone(const struct stack_record *record, const struct process *process);

@@ -1,7 +1,6 @@
 /* Walks copied stacks; see unwind.h. The loop mirrors unwind_frame of probes/unwind/unwind.bpf.h. */
 #include "resolve/unwind/unwind.h"
 
-#include "resolve/interpreter/interpreted.h"
 #include "resolve/process/processes.h"
 #include "resolve/unwind/unwind_cache.h"
 
@@ -58,6 +57,8 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
     bool interrupted = copy->interrupted, by_fp = false;
     size_t count = 0;
     int end;
+    if (copy->spans)
+        copy->spans->sp[0] = r.sp;
     for (bool first = true;; first = false) {
         struct unwind_rule rule;
         end = find_rule(context, r.ip - !interrupted, &rule);
@@ -72,7 +73,6 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
             }
             ret_frames[count++] = interrupted ? r.ip | FRAME_EXACT : r.ip;
         }
-        const uint64_t sp = r.sp;
         if (copy->ret_cfa)
             *copy->ret_cfa = end == 0 ? rule.cfa : UNWIND_CFA_NONE;
         if (end == 0)
@@ -82,8 +82,8 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
             end = unwind_step_fp(&r, by_fp, (void *)copy);
         if (end >= 0)
             break;
-        if (copy->interpreted)
-            interpreted_pass(copy->interpreted, copy->frames_before + count - 1, sp, r.sp);
+        if (copy->spans)
+            copy->spans->sp[++copy->spans->count] = r.sp;
         by_fp = without_rule;
         interrupted = end == UNWIND_STEP_INTERRUPTED;
     }
@@ -203,8 +203,8 @@ static int choose_stack_end(const struct stack_record *record, const struct unwi
 }
 
 int unwind_finish_sample(const struct stack_record *record, const struct process *process, struct unwind_cache *cache,
-                         bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
-                         size_t *ret_count)
+                         bool walks_code, uint64_t *ret_frames, size_t max, size_t *ret_count,
+                         struct unwind_spans *ret_spans)
 {
     struct walk_stop stop = {.cfa = UNWIND_CFA_NONE};
     struct unwind_copy copy = {
@@ -216,10 +216,11 @@ int unwind_finish_sample(const struct stack_record *record, const struct process
         .interrupted = record->flags & STACK_RECORD_STOP_INTERRUPTED,
         .ret_last = &stop.missed,
         .ret_cfa = &stop.cfa,
-        .interpreted = interpreted,
-        .frames_before = record->user_frames,
+        .spans = ret_spans,
     };
     *ret_count = 0;
+    ret_spans->first = record->user_frames - 1;
+    ret_spans->count = 0;
     if (!process || record->stack_bytes == 0 || !find_pieces(record, &copy))
         return record->user_end;
 

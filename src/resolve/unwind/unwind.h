@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct interpreted;
 struct process;
 struct unwind_cache;
 
@@ -21,6 +20,13 @@ struct unwind_piece {
     uint64_t address;
     const void *data;
     size_t bytes;
+};
+
+/* Where the frames that a walk has passed are on the stack: frame number `first` + i, counted from the leaf, has
+ * [sp[i], sp[i + 1]). */
+struct unwind_spans {
+    size_t first, count;
+    uint64_t sp[STACK_MAX_USER_FRAMES + 2];
 };
 
 /* A copied stack, and the registers of the frame to start from. */
@@ -32,8 +38,7 @@ struct unwind_copy {
     struct unwind_goroutine goroutine; /* the goroutine that the thread runs; zeros: unknown */
     uint64_t *ret_last;                /* set to the last address read; may be NULL */
     uint8_t *ret_cfa;                  /* set to the enum unwind_cfa of the last step, successful or not; may be NULL */
-    struct interpreted *interpreted;   /* receives each frame's stack range (interpreted_pass); may be NULL */
-    size_t frames_before;              /* number of frames up to and including the starting frame */
+    struct unwind_spans *spans;        /* receives the starting frame, and each frame above it; may be NULL */
 };
 
 /* Finds the rule at `address`. 0: found; UNWIND_END_NO_CFI: walk by frame pointer; another enum unwind_end: stop. */
@@ -45,12 +50,13 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn rule, void *conte
                 size_t *ret_count);
 
 /* Finishes the user stack of a sample from its stack copy: fills `ret_frames` with the frames above the recorded ones,
- * by the process's mappings and the cached unwind tables. Returns how the stack ends (enum unwind_end).
+ * by the process's mappings and the cached unwind tables. `max`: at most STACK_MAX_USER_FRAMES. `ret_spans` begins with
+ * the last recorded frame. Returns how the stack ends (enum unwind_end).
  *
  * Without a copy: no frames, and record->user_end. If the record's walk stopped for a missing table, and this walk
  * needs memory that was not copied, it returns record->user_end as well: with the table, the BPF side would have walked
  * the stack itself. `walks_code`: JIT code keeps no frame pointers (interpreters_walk_code), so this walk stops there;
  * if a table was missing it returns record->user_end, because the BPF side continues once it has the table. */
 int unwind_finish_sample(const struct stack_record *record, const struct process *process, struct unwind_cache *cache,
-                         bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
-                         size_t *ret_count);
+                         bool walks_code, uint64_t *ret_frames, size_t max, size_t *ret_count,
+                         struct unwind_spans *ret_spans);

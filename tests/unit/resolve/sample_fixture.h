@@ -5,7 +5,6 @@
 #include "resolve/sample/samples.h"
 
 #include "base/clock.h"
-#include "resolve/interpreter/interpreted.h"
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/unwind/unwind.h"
 
@@ -118,8 +117,8 @@ static size_t finish_more = FINISH_MORE;
 static unsigned finish_calls;
 
 int unwind_finish_sample(const struct stack_record *record, const struct process *process, struct unwind_cache *cache,
-                         bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
-                         size_t *ret_count)
+                         bool walks_code, uint64_t *ret_frames, size_t max, size_t *ret_count,
+                         struct unwind_spans *ret_spans)
 {
     (void)cache;
     (void)walks_code;
@@ -127,8 +126,10 @@ int unwind_finish_sample(const struct stack_record *record, const struct process
     assert_true(record->stack_bytes > 0);
     assert_true(max >= 2);
     finish_calls++;
-    for (size_t i = 0; i < finish_more; i++) /* each has 256 bytes of stack */
-        interpreted_pass(interpreted, record->user_frames + i, 0x7000 + 256 * i, 0x7100 + 256 * i);
+    ret_spans->first = record->user_frames;
+    ret_spans->count = finish_more;
+    for (size_t i = 0; i <= finish_more; i++) /* each frame has 256 bytes of stack */
+        ret_spans->sp[i] = 0x7000 + 256 * i;
     ret_frames[0] = 0x1101;
     ret_frames[1] = 0x1201;
     *ret_count = finish_more;

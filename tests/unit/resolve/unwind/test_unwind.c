@@ -46,9 +46,10 @@ static union {
     char room[sizeof(struct stack_record) + STACK_COPY_BYTES];
 } record;
 
-/* Two frames in the copy, the third at `third`. */
 static bool walks_code;
+static struct unwind_spans spans;
 
+/* Two frames in the copy, the third at `third`. */
 static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
 {
     const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
@@ -66,7 +67,21 @@ static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t 
     record.r.stack_bytes = (uint32_t)stack_bytes;
     memcpy((char *)record.r.data + 64, frames, sizeof(frames));
     memcpy((char *)record.r.data + 128, last, sizeof(last));
-    return unwind_finish_sample(&record.r, &process, NULL, walks_code, NULL, found, 16, ret_count);
+    return unwind_finish_sample(&record.r, &process, NULL, walks_code, found, 16, ret_count, &spans);
+}
+
+static void test_parts_of_frames_on_the_stack_are_reported(void **state)
+{
+    (void)state;
+    size_t count;
+    finish(256, UNWIND_END_NO_TABLE, 0, &count);
+    assert_int_equal(count, 2);
+    const uint64_t sp[] = {STACK, STACK + 80, STACK + 144}; /* of the starting frame, and of the two */
+    assert_int_equal(spans.count, 2);
+    assert_memory_equal(spans.sp, sp, sizeof(sp));
+    assert_int_equal(spans.first, record.r.user_frames - 1);
+    finish(0, UNWIND_END_NO_TABLE, 0, &count);
+    assert_int_equal(spans.count, 0);
 }
 
 /* Its frame pointers would skip callers and lead to an apparent end. */
@@ -123,7 +138,7 @@ static void test_link_follows_the_copy(void **state)
     const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
     const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
     uint64_t found[16];
-    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &linked), end);
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, found, 16, &linked, &spans), end);
     assert_int_equal(linked, plain);
 }
 
@@ -171,7 +186,7 @@ static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count,
         memcpy(data + first_bytes + 8 + 32, interrupted, sizeof(interrupted));
         memcpy(data + first_bytes + 8 + 64, last, sizeof(last));
     }
-    return unwind_finish_sample(&record.r, &process, NULL, false, NULL, ret_found, 16, ret_count);
+    return unwind_finish_sample(&record.r, &process, NULL, false, ret_found, 16, ret_count, &spans);
 }
 
 static void test_interrupted_stack_is_a_separate_copy(void **state)
@@ -304,11 +319,11 @@ static void test_goroutine_stack_was_not_copied(void **state)
     size_t count = 0;
     (void)finish(256, UNWIND_END_NO_TABLE, 0, &count);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
-    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count),
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, found, 16, &count, &spans),
                      UNWIND_END_NO_TABLE);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8};
     record.r.stop_fp = SIGNALS;
-    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count),
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, found, 16, &count, &spans),
                      UNWIND_END_NO_TABLE);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
 }
@@ -316,6 +331,7 @@ static void test_goroutine_stack_was_not_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_of_frames_on_the_stack_are_reported),
         cmocka_unit_test(test_code_without_frame_pointers_ends_the_stack),
         cmocka_unit_test(test_copy_is_shorter_than_the_stack),
         cmocka_unit_test(test_unreadable_stack),
