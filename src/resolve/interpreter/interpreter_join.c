@@ -1,10 +1,10 @@
-/* Joins interpreter frames with native frames; see interpreter_join.h. The entries of a record say in one of three ways
- * where they belong (probes/interpreter/interpreter.h):
- * - marks: a run of entries ends with a mark, an address on the stack of the native frame that executes the run. The
- * BPF side's walk identifies that frame; where the walk was completed from a copy of the stack, it is identified here;
- * - placed (V8, HotSpot): each entry has the number of its native frame;
- * - counted: each entry has one evaluator. They are matched in order, from the leaf, with the evaluators among the
- * native frames, which are recognised by name. */
+/* Joins interpreter frames with native frames; see interpreter_join.h. The record says in one of three ways where its
+ * entries belong (probes/interpreter/interpreter.h):
+ * - By marks: a run of entries ends with a mark, an address on the stack of the native frame that executes the run. The
+ * BPF side's walk identifies that frame. Where user space completed the walk, it is identified here.
+ * - Placed (V8, HotSpot): each entry has the number of its native frame.
+ * - Counted: each entry has one evaluator. The entries are matched in order, from the leaf, with the evaluators among
+ * the native frames, which are recognised by name. */
 #include "resolve/interpreter/interpreter_join.h"
 
 #include "resolve/interpreter/interpreters.h"

@@ -1,9 +1,13 @@
 /* Resolves sample records; see samples.h.
  *
  * The middle of the pipeline, between the sources' records and the windows of aggregate. Here is the order of the
- * steps; each step has its own file: kernel_stack.h      names the kernel frames user_stack.h        walks the user
- * stack to its end native_frames.h     names its native frames interpreter_join.h  puts interpreter frames in place of
- * the native frames that run them What could not be walked or named is visible and counted. */
+ * steps; each step has its own file:
+ * - kernel_stack.h names the kernel frames;
+ * - user_stack.h walks the user stack to its end;
+ * - native_frames.h names its native frames;
+ * - interpreter_join.h puts interpreter frames in place of the native frames that run them.
+ *
+ * What could not be walked or named is visible and counted. */
 #include "resolve/sample/samples.h"
 
 #include "resolve/interpreter/interpreter_join.h"
