@@ -84,6 +84,28 @@ static void test_parts_of_frames_on_the_stack_are_reported(void **state)
     assert_int_equal(spans.count, 0);
 }
 
+/* A chain of frame pointers, 16 bytes a frame, longer than a stack may be. */
+static void test_deepest_stack(void **state)
+{
+    (void)state;
+    const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
+    const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
+    static uint64_t found[STACK_MAX_USER_FRAMES];
+    size_t count;
+    finish(STACK_COPY_BYTES, UNWIND_END_NO_TABLE, 0, &count);
+    record.r.stop_fp = STACK;
+    for (size_t i = 0; i < STACK_COPY_BYTES / 16; i++) {
+        record.r.data[2 * i] = STACK + 16 * (i + 1);
+        record.r.data[2 * i + 1] = CODE + 100;
+    }
+    assert_int_equal(
+        unwind_finish_sample(&record.r, &process, NULL, false, found, STACK_MAX_USER_FRAMES, &count, &spans),
+        UNWIND_END_TOO_DEEP);
+    assert_int_equal(count, STACK_MAX_USER_FRAMES);
+    assert_int_equal(spans.count, STACK_MAX_USER_FRAMES + 1); /* the starting frame's too */
+    assert_int_equal(spans.sp[spans.count], STACK + 16 * spans.count);
+}
+
 /* Its frame pointers would skip callers and lead to an apparent end. */
 static void test_code_without_frame_pointers_ends_the_stack(void **state)
 {
@@ -332,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_frames_on_the_stack_are_reported),
+        cmocka_unit_test(test_deepest_stack),
         cmocka_unit_test(test_code_without_frame_pointers_ends_the_stack),
         cmocka_unit_test(test_copy_is_shorter_than_the_stack),
         cmocka_unit_test(test_unreadable_stack),
