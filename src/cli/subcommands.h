@@ -1,4 +1,4 @@
-/* The subcommands of `sonde`, one source file each. */
+/* The subcommands of `sonde`: each is in src/cli/NAME.c, or in the directory src/cli/NAME. `agent` is in up. */
 #pragma once
 
 #include "cli/options.h"

@@ -25,7 +25,8 @@ GOOD = {
     "src/resolve/unwind/cfi.h": '/* cfi */\n#include "probes/unwind/unwind.h"\n#include "resolve/elf/elf.h"\n#include "model/sample.h"\n',
     "src/resolve/unwind/cfi.c": '/* cfi */\n#include "resolve/unwind/cfi.h"\n',
     "src/sources/cpu/cpu.c": '/* cpu */\n#include "cpu.skel.h"\n', "src/export/export.h": "/* export */\n",
-    "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "src/cli/subcommands.h": "/* verbs */\n",
+    "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "src/cli/subcommands.h": "/* verbs */\n", "src/cli/why/why.h": "/* why */\n",
+    "src/signals/io/names.h": "/* names */\n", "src/cli/io/io.c": '/* io */\n#include "cli/subcommands.h"\n#include "signals/io/names.h"\n',
     "probes/unwind/unwind.h": "/* unwind table */\n", "probes/unwind/step.bpf.h": "/* step */\n", "probes/request/http.bpf.h": "/* http */\n",
     "probes/cpu.bpf.c": '/* cpu */\n#include "probes/unwind/unwind.h"\n#include "probes/unwind/step.bpf.h"\n',
     "lib/otlp/curl.c": '/* curl */\n#include "curl.h"\n', "lib/otlp/curl.h": "/* curl */\n", "src/send/send.c": '/* send */\n#include "otlp/curl.h"\n',
@@ -51,6 +52,9 @@ def test_layers_accept_allowed_includes(tmp_path):
     ("src/resolve/elf/symbols.c", "resolve/sample/samples.h"),  # sub-directories are layered too
     ("src/resolve/misc/misc.c", "resolve/elf/elf.h"),  # a sub-directory without a rule
     ("src/agent/main.c", "cli/subcommands.h"),
+    ("src/cli/io/report.c", "cli/why/why.h"),        # a subcommand includes no files of another one
+    ("src/cli/diff.c", "cli/why/why.h"),
+    ("src/cli/why/why.c", "signals/io/names.h"),     # nor those of another one's signal
     ("probes/requests.bpf.c", "../src/base/buf.h"),
     ("probes/unwind/walk.bpf.h", "probes/request/http.bpf.h"),
     ("probes/request.h", "probes/request/http.bpf.h"),  # event records include event records only
