@@ -17,9 +17,8 @@ struct up_options {
 /* Reads the file and sets what the options say. */
 int up_config_read(const struct up_options *o, struct config *c);
 
-/* Checks values that depend on each other. Disables CPU profiles if all rates are 0. */
+/* See config_check and config_check_access. */
 int up_config_check(struct config *c);
-/* A part of it: clients beyond loopback need a token, or the configuration allows all of them. */
 int up_config_check_access(const struct config *c);
 /* The paths of `c`, borrowed. */
 struct page_access up_config_page_access(const struct config *c);
