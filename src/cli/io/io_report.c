@@ -14,17 +14,7 @@
 #include "export/io_report_html.h"
 #include "export/io_report_json.h"
 #include "export/io_report_text.h"
-#include "io_report/io_coverage.h"
-#include "io_report/io_report_data.h"
-#include "io_report/io_report_target.h"
-#include "io_report/recorder_waits.h"
-#include "sources/attach/pid_namespace.h"
-#include "sources/io/io.h"
-#include "sources/io/io_accesses.h"
-
-#include <linux/types.h>
-
-#include "probes/common/task_filter.h"
+#include "io_report/io_report_recording.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -41,75 +31,10 @@ struct args {
     char **command;
 };
 
-/* Freed in the reverse order. */
-struct recording {
-    struct io_report_target target;
-    struct shared_tables *tables;
-    void *source;
-    struct io_report_data *data;
-    struct recorder_waits *waits; /* NULL: the kernel refuses the recorder */
-    struct attach_entry attached;
-};
-
-static void recording_end(struct recording *rec)
-{
-    recorder_waits_free(rec->waits);
-    io_report_data_free(rec->data);
-    if (rec->source)
-        source_io.free(rec->source);
-    shared_tables_free(rec->tables);
-    io_report_target_clear(&rec->target);
-}
-
-/* Without it, the report lacks one finding. */
-static void open_waits(struct recording *rec, const struct source_services *services)
-{
-    struct attach_report report = {0};
-    const int r = recorder_waits_new(services, &rec->target, rec->data, &report, &rec->waits);
-    if (r < 0)
-        log_warning("io report: waits for the reads of other threads are not observed: %s",
-                    report.count ? report.entries[0].fallback_reason : strerror(-r));
-}
-
-static int open_source(struct recording *rec, const struct task_filter *filter)
-{
-    const struct shared_tables_options wanted = {.filter = filter, .recorder_bytes = recorder_waits_memory()};
-    const struct io_options options = {.enabled = true, .by_access = true};
-    struct attach_report report = {0};
-    int r = pid_namespace_check(&report);
-    if (r < 0)
-        return log_errno(r, "io report: %s", report.entries[0].fallback_reason);
-    r = shared_tables_new(&wanted, &rec->tables);
-    if (r < 0)
-        return log_errno(r, "io report: the kernel's tables cannot be made");
-    const struct source_services services = {.tables = rec->tables, .filter = filter};
-    r = source_io.open(&services, &options, &report, &rec->source);
-    rec->attached = report.entries[0];
-    if (r == 0)
-        r = source_io.start(rec->source);
-    if (r == 0) {
-        r = io_report_data_new(rec->source, &rec->data);
-        if (r == 0)
-            open_waits(rec, &services);
-        return r;
-    }
-    log_error("%s: not attached (%s)", report.entries[0].probe, report.entries[0].fallback_reason);
-    privileges_explain();
-    return r;
-}
-
-static int take(struct recording *rec, uint64_t now_ns, bool is_last)
-{
-    const int r = io_report_data_take(rec->data, is_last);
-    if (rec->waits)
-        recorder_waits_take(rec->waits, now_ns, is_last);
-    return r;
-}
-
 /* Until the end of the job, process or command, or for `wait_ns`, or a signal to this program. */
 enum watch_end { WATCH_ENDED, WATCH_TIMED_OUT, WATCH_SIGNALLED };
 
-static int watch(struct recording *rec, const sigset_t *signals, uint64_t wait_ns, enum watch_end *ret)
+static int watch(struct io_report_recording *rec, const sigset_t *signals, uint64_t wait_ns, enum watch_end *ret)
 {
     const uint64_t start_ns = clock_monotonic_ns();
     int r = 0;
@@ -119,14 +44,14 @@ static int watch(struct recording *rec, const sigset_t *signals, uint64_t wait_n
             *ret = WATCH_SIGNALLED;
         else if (io_report_target_wait(&rec->target, TICK_NS))
             *ret = WATCH_ENDED;
-        r = take(rec, clock_monotonic_ns(), false);
+        r = io_report_recording_take(rec, clock_monotonic_ns(), false);
     }
     return r;
 }
 
 /* A command that still runs has time to end: after Ctrl-C, which it got, too, by itself; else when it is asked to. What
  * it does then is in the report. */
-static int end_command(struct recording *rec, const sigset_t *signals, enum watch_end end)
+static int end_command(struct io_report_recording *rec, const sigset_t *signals, enum watch_end end)
 {
     int r = 0;
     if (end == WATCH_SIGNALLED)
@@ -142,7 +67,7 @@ static int end_command(struct recording *rec, const sigset_t *signals, enum watc
     return r;
 }
 
-static int watch_target(const struct args *args, struct recording *rec)
+static int watch_target(const struct args *args, struct io_report_recording *rec)
 {
     sigset_t signals;
     enum watch_end end;
@@ -152,47 +77,6 @@ static int watch_target(const struct args *args, struct recording *rec)
     if (r == 0)
         r = watch(rec, &signals, args->duration_ns ? args->duration_ns : UINT64_MAX, &end);
     return r == 0 && end != WATCH_ENDED && args->command ? end_command(rec, &signals, end) : r;
-}
-
-static void warn_of_losses(const struct recording *rec, const struct io_report *report)
-{
-    struct losses losses = {0};
-    shared_tables_losses(rec->tables, &losses);
-    if (losses.count[LOSS_MAP_FULL])
-        log_warning("io report: %llu processes are missing: more than %d at a time are not followed",
-                    (unsigned long long)losses.count[LOSS_MAP_FULL], FILTER_MAX_FOLLOWED);
-    const struct io_access_losses missing = io_accesses_losses(rec->source);
-    if (missing.unnamed)
-        log_warning("io report: files have no name: there was no room for more of them at a time");
-    if (missing.off_heatmap)
-        log_warning("io report: bytes over time lack %llu operations", (unsigned long long)missing.off_heatmap);
-    if (report->lost)
-        log_warning("io report: %llu operations are missing: they did not fit the kernel's tables, or were not seen",
-                    (unsigned long long)report->lost);
-}
-
-static int finish(struct recording *rec, struct io_report *ret)
-{
-    int r = source_io.stop(rec->source);
-    const uint64_t end_ns = clock_monotonic_ns();
-    if (r == 0)
-        r = take(rec, end_ns, true);
-    if (r == 0 && rec->waits)
-        r = recorder_waits_add_processes(rec->waits);
-    *ret = (struct io_report){
-        .title = rec->target.title,
-        .executable = rec->target.executable,
-        .job_id = rec->target.job_id,
-    };
-    r = r ?: io_report_data_finish(rec->data, end_ns, ret);
-    io_coverage_set(&rec->attached, ret->duration_ns, &ret->coverage);
-    ret->coverage.is_answered = ret->file_count > 0;
-    if (r == 0 && rec->waits)
-        r = recorder_waits_finish(rec->waits, ret);
-    if (r == 0)
-        warn_of_losses(rec, ret);
-    ret->start_unix_ns = clock_unix_ns() - (clock_monotonic_ns() - end_ns) - ret->duration_ns;
-    return r;
 }
 
 /* ---- the file ---- */
@@ -242,7 +126,7 @@ static int write_report(const struct args *args, const struct output *output, co
     return output_write(output, suffix ? suffix : ".txt", out.data, out.size);
 }
 
-static int record_report(const struct args *args, struct recording *rec)
+static int record_report(const struct args *args, struct io_report_recording *rec)
 {
     struct task_filter filter = {0};
     struct io_report report;
@@ -252,11 +136,13 @@ static int record_report(const struct args *args, struct recording *rec)
         return r;
     r = io_report_target_set(&rec->target, args->job, args->pid, args->command, &filter);
     if (r == 0)
-        r = open_source(rec, &filter);
+        r = io_report_recording_open(rec, &filter);
+    if (rec->is_refused)
+        privileges_explain();
     if (r == 0)
         r = watch_target(args, rec);
     if (r == 0)
-        r = finish(rec, &report);
+        r = io_report_recording_finish(rec, &report);
     if (r == 0)
         r = write_report(args, &output, &report);
     return r < 0 ? r : child_exit_status(rec->target.status);
@@ -292,7 +178,7 @@ static int parse(int argc, char **argv, struct args *ret)
 
 int io_report_run(int argc, char **argv)
 {
-    _cleanup_(recording_end) struct recording rec = {.target.child = CHILD_NONE, .target.pid_fd = -1};
+    _cleanup_(io_report_recording_clear) struct io_report_recording rec = IO_REPORT_RECORDING_NONE;
     struct args args = {.output = "-"};
     const int r = parse(argc, argv, &args);
     return r != 0 ? (r < 0 ? r : 0) : record_report(&args, &rec);
