@@ -1,4 +1,4 @@
-/* The report of `sonde memory`. Plain data; sizes are in bytes. */
+/* The report of `sonde memory`: who holds the memory of the node. Sizes are in bytes. Main thread. */
 #pragma once
 
 #include "sources/sampling/cgroup_memory.h"
@@ -40,6 +40,8 @@ struct memory_file {
     uint32_t processes;
 };
 
+/* In each list, the one with the most bytes comes first: of processes memory_process_bytes, of cgroups anonymous memory
+ * and cache, of files what is cached. */
 struct memory_report {
     uint64_t interval_ns;
     uint64_t page_cache; /* of the node, with shared memory and tmpfs */
@@ -47,8 +49,22 @@ struct memory_report {
     size_t process_count;
     struct memory_cgroup *cgroups;
     size_t cgroup_count;
+    struct memory_files *measured; /* owns `files` */
     struct memory_file *files;
     size_t file_count;
     size_t unmeasured_files; /* found, but not readable or beyond a limit: they have no `cached` */
     bool is_by_mincore;      /* the kernel has no cachestat(2) */
 };
+
+/* Reads the memory of the node: processes twice, `interval_ns` apart, for their growth; files that processes have open
+ * or mapped, and those at `paths`, which are files and folders. To be cleared in any case. -errno; of a path after
+ * logging.
+ */
+int memory_report_gather(struct memory_report *r, uint64_t interval_ns, char *const *paths, size_t path_count);
+void memory_report_clear(struct memory_report *r);
+
+/* A process of the report; NULL: it has none with this PID. */
+const struct memory_process *memory_report_process(const struct memory_report *r, uint32_t pid);
+
+/* The part of the page cache that the files of the report have. */
+uint64_t memory_report_cached(const struct memory_report *r);

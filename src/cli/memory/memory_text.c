@@ -5,64 +5,13 @@
 #include "cli/table_cell.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define COMMAND_WIDTH 15
 #define BYTES_WIDTH   10
 
-/* ---- order: the largest first ---- */
-
-static int compare_sizes(uint64_t a, uint64_t b)
-{
-    return a > b ? -1 : a < b;
-}
-
-static int compare_processes(const void *a, const void *b)
-{
-    const struct memory_process *one = a, *other = b;
-    return compare_sizes(memory_process_bytes(one), memory_process_bytes(other));
-}
-
-static int compare_cgroups(const void *a, const void *b)
-{
-    const struct memory_cgroup *one = a, *other = b;
-    return compare_sizes(one->held.anonymous + one->held.cache, other->held.anonymous + other->held.cache);
-}
-
-static int compare_files(const void *a, const void *b)
-{
-    return compare_sizes(((const struct memory_file *)a)->cached, ((const struct memory_file *)b)->cached);
-}
-
-static void sort_report(struct memory_report *r)
-{
-    if (r->process_count)
-        qsort(r->processes, r->process_count, sizeof(*r->processes), compare_processes);
-    if (r->cgroup_count)
-        qsort(r->cgroups, r->cgroup_count, sizeof(*r->cgroups), compare_cgroups);
-    if (r->file_count)
-        qsort(r->files, r->file_count, sizeof(*r->files), compare_files);
-}
-
 static size_t at_most(size_t count, size_t rows)
 {
     return count < rows ? count : rows;
-}
-
-static const struct memory_process *process_of(const struct memory_report *r, uint32_t pid)
-{
-    for (size_t i = 0; pid && i < r->process_count; i++)
-        if (r->processes[i].pid == pid)
-            return &r->processes[i];
-    return NULL;
-}
-
-static uint64_t cached_of_files(const struct memory_report *r)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < r->file_count; i++)
-        sum += r->files[i].cached;
-    return sum;
 }
 
 /* ---- tables ---- */
@@ -122,7 +71,7 @@ static void put_files(const struct memory_report *r, size_t rows, struct buf *ou
                "FILE SIZE", "PID", COMMAND_WIDTH, "COMMAND", "FILE");
     for (size_t i = 0; i < at_most(r->file_count, rows) && r->files[i].cached; i++) {
         const struct memory_file *f = &r->files[i];
-        const struct memory_process *p = process_of(r, f->pid);
+        const struct memory_process *p = memory_report_process(r, f->pid);
         put_size(f->cached, out);
         put_size(f->dirty, out);
         put_size(f->size, out);
@@ -139,15 +88,14 @@ static void put_files(const struct memory_report *r, size_t rows, struct buf *ou
     }
 }
 
-void memory_text_put(struct memory_report *r, size_t rows, struct buf *out)
+void memory_text_put(const struct memory_report *r, size_t rows, struct buf *out)
 {
     char found[32], whole[32];
-    sort_report(r);
     put_cgroups(r, rows, out);
     put_processes(r, rows, out);
     put_files(r, rows, out);
     buf_printf(out, "%zu files were found, with %s of the page cache, which with shared memory has %s", r->file_count,
-               units_format_size(cached_of_files(r), found, sizeof(found)),
+               units_format_size(memory_report_cached(r), found, sizeof(found)),
                units_format_size(r->page_cache, whole, sizeof(whole)));
     if (r->unmeasured_files)
         buf_printf(out, "; %zu files could not be measured", r->unmeasured_files);
@@ -183,7 +131,7 @@ static void put_json_files(const struct memory_report *r, size_t rows, struct bu
 {
     for (size_t i = 0; i < at_most(r->file_count, rows) && r->files[i].cached; i++) {
         const struct memory_file *f = &r->files[i];
-        const struct memory_process *p = process_of(r, f->pid);
+        const struct memory_process *p = memory_report_process(r, f->pid);
         buf_printf(out, "%s{\"cached_bytes\":%" PRIu64 ",\"size_bytes\":%" PRIu64 ",\"processes\":%" PRIu32,
                    i ? "," : "", f->cached, f->size, f->processes);
         if (f->dirty != MEMORY_UNKNOWN)
@@ -199,9 +147,8 @@ static void put_json_files(const struct memory_report *r, size_t rows, struct bu
     }
 }
 
-void memory_text_put_json(struct memory_report *r, size_t rows, struct buf *out)
+void memory_text_put_json(const struct memory_report *r, size_t rows, struct buf *out)
 {
-    sort_report(r);
     buf_printf(out, "{\"interval_ns\":%" PRIu64 ",\"page_cache_bytes\":%" PRIu64 ",\"cgroups\":[", r->interval_ns,
                r->page_cache);
     for (size_t i = 0; i < at_most(r->cgroup_count, rows); i++) {

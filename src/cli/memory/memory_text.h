@@ -4,6 +4,6 @@
 #include "base/buf.h"
 #include "memory_report/memory_report.h"
 
-/* Sorts the lists of `r`, and appends at most `rows` of each. */
-void memory_text_put(struct memory_report *r, size_t rows, struct buf *out);
-void memory_text_put_json(struct memory_report *r, size_t rows, struct buf *out);
+/* Append at most `rows` of each list of `r`. */
+void memory_text_put(const struct memory_report *r, size_t rows, struct buf *out);
+void memory_text_put_json(const struct memory_report *r, size_t rows, struct buf *out);
