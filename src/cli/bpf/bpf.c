@@ -253,8 +253,9 @@ static void warn_losses(const struct bpf_report *a, const struct line_sampler *l
         log_warning("bpf: %" PRIu64
                     " processes could not be searched for the programs they hold: CAP_SYS_PTRACE is missing",
                     a->refused);
-    if (l->lines.others)
-        log_warning("bpf: %" PRIu64 " samples fell in lines beyond the limit of the line table", l->lines.others);
+    if (l->lines.counts.others)
+        log_warning("bpf: %" PRIu64 " samples fell in lines beyond the limit of the line table",
+                    l->lines.counts.others);
     if (l->samples && kernel_samples_lost(l->samples))
         log_warning("bpf: %" PRIu64 " CPU samples for --lines were lost", kernel_samples_lost(l->samples));
     if (l->samples && kernel_samples_throttled(l->samples))

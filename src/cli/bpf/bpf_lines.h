@@ -1,13 +1,12 @@
-/* Counts CPU samples by source line of BPF programs. The table is bounded: samples of further lines are counted in
- * `others`. */
+/* `sonde bpf --lines`: CPU samples by source line of BPF programs. */
 #pragma once
 
+#include "aggregate/bpf_line_counts.h"
 #include "base/buf.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct bpf_line;
 struct bpf_programs;
 
 struct bpf_lines {
@@ -15,8 +14,7 @@ struct bpf_lines {
     const char *name;              /* prefix of the function names to count; NULL: all. Borrowed. */
     uint64_t period_ns;            /* CPU time per sample */
     uint64_t samples;              /* all samples taken in the kernel, in BPF programs or not */
-    uint64_t others;               /* samples of lines beyond the limit */
-    struct bpf_line *all;          /* private */
+    struct bpf_line_counts counts;
 };
 
 /* Adds one sample: kernel_samples_read's callback. `context` is the struct bpf_lines, `addresses` the stack, innermost
