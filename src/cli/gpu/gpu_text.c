@@ -31,25 +31,6 @@ static void put_memory(const struct gpu_device *d, struct buf *out)
     buf_printf(out, "%21s  ", text);
 }
 
-/* The worst first. */
-static const char *state_of(const struct gpu_device *d)
-{
-    uint64_t value;
-    if (d->status)
-        return "lost";
-    if (gpu_value_of(d, GPU_RECOVERY_ACTION, &value) && value)
-        return "its driver wants a reset or a restart";
-    if (gpu_value_of(d, GPU_REMAP_FAILED, &value) && value)
-        return "damaged memory";
-    if (gpu_value_of(d, GPU_REMAP_PENDING, &value) && value)
-        return "damaged memory, replaced by a reset";
-    if (gpu_value_of(d, GPU_CLOCK_REASONS, &value) && value & (GPU_CLOCK_HW_THERMAL | GPU_CLOCK_SW_THERMAL))
-        return "throttled: too hot";
-    if (gpu_value_of(d, GPU_CLOCK_REASONS, &value) && value & (GPU_CLOCK_HW_SLOWDOWN | GPU_CLOCK_HW_POWER_BRAKE))
-        return "throttled";
-    return "ok";
-}
-
 static void put_device(const struct gpu_device *d, struct buf *out)
 {
     char index[32];
@@ -65,7 +46,7 @@ static void put_device(const struct gpu_device *d, struct buf *out)
     put_number(d, GPU_POWER, 0.001, " W", 6, out);
     put_number(d, GPU_TEMPERATURE, 1, " C", 5, out);
     put_number(d, GPU_CLOCK_SM, 1, " MHz", 8, out);
-    buf_printf(out, "%s\n", state_of(d));
+    buf_printf(out, "%s\n", gpu_device_state_text(d));
 }
 
 static void put_process(const struct gpu_process *p, struct buf *out)

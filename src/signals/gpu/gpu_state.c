@@ -13,6 +13,24 @@ bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_
     return device->known & 1ull << value;
 }
 
+const char *gpu_device_state_text(const struct gpu_device *d)
+{
+    uint64_t value;
+    if (d->status)
+        return "lost";
+    if (gpu_value_of(d, GPU_RECOVERY_ACTION, &value) && value)
+        return "its driver wants a reset or a restart";
+    if (gpu_value_of(d, GPU_REMAP_FAILED, &value) && value)
+        return "damaged memory";
+    if (gpu_value_of(d, GPU_REMAP_PENDING, &value) && value)
+        return "damaged memory, replaced by a reset";
+    if (gpu_value_of(d, GPU_CLOCK_REASONS, &value) && value & (GPU_CLOCK_HW_THERMAL | GPU_CLOCK_SW_THERMAL))
+        return "throttled: too hot";
+    if (gpu_value_of(d, GPU_CLOCK_REASONS, &value) && value & (GPU_CLOCK_HW_SLOWDOWN | GPU_CLOCK_HW_POWER_BRAKE))
+        return "throttled";
+    return "ok";
+}
+
 void gpu_list_add_device(struct gpu_list *list, const struct gpu_device *device)
 {
     if (list->device_count < GPU_LIST_MAX)

@@ -38,6 +38,9 @@ struct gpu_state {
 /* Whether the value is known, with the value. */
 bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_t *ret);
 
+/* Returns the state of the device in words, of several the worst: "lost", "damaged memory", "ok". A static string. */
+const char *gpu_device_state_text(const struct gpu_device *device);
+
 /* Add a record of a poll; a full list stays as it is. */
 void gpu_list_add_device(struct gpu_list *list, const struct gpu_device *device);
 void gpu_list_add_process(struct gpu_list *list, const struct gpu_process *process);

@@ -1,6 +1,7 @@
 /* Polls of GPUs become metrics and events: what is unknown has no metric, and each change is one event. */
 #include "model/metric.h"
 #include "signal_events_fixture.h"
+#include "signals/gpu/gpu_state.h"
 #include "signals/gpu/xid_catalogue.h"
 #include "sources/gpu/gpu.h"
 #include "sources/gpu/nvml.h"
@@ -376,6 +377,30 @@ static void test_growing_errors_and_lasting_states_are_events(void **state)
                   "hw.name=NVIDIA H100; pci.address=0000:30:00.0\n");
 }
 
+static void expect_state(struct gpu_device d, const char *expected)
+{
+    assert_string_equal(gpu_device_state_text(&d), expected);
+}
+
+static void test_the_state_in_words_is_the_worst(void **state)
+{
+    (void)state;
+    struct gpu_device d = device(0);
+    expect_state(d, "ok");
+    d = with(d, GPU_CLOCK_REASONS, GPU_CLOCK_HW_SLOWDOWN);
+    expect_state(d, "throttled");
+    d = with(d, GPU_CLOCK_REASONS, GPU_CLOCK_HW_SLOWDOWN | GPU_CLOCK_SW_THERMAL);
+    expect_state(d, "throttled: too hot");
+    d = with(d, GPU_REMAP_PENDING, 1);
+    expect_state(d, "damaged memory, replaced by a reset");
+    d = with(d, GPU_REMAP_FAILED, 1);
+    expect_state(d, "damaged memory");
+    d = with(d, GPU_RECOVERY_ACTION, 1);
+    expect_state(d, "its driver wants a reset or a restart");
+    d.status = 15;
+    expect_state(d, "lost");
+}
+
 static void test_throttling_now_and_then_is_one_event(void **state)
 {
     const struct gpu_device hot = with(device(0), GPU_CLOCK_REASONS, GPU_CLOCK_HW_SLOWDOWN | GPU_CLOCK_HW_THERMAL);
@@ -513,6 +538,7 @@ int main(void)
         TEST(test_an_identity_stays_with_the_device_that_has_it),
         TEST(test_an_instance_of_mig_has_its_label),
         TEST(test_growing_errors_and_lasting_states_are_events),
+        TEST(test_the_state_in_words_is_the_worst),
         TEST(test_throttling_now_and_then_is_one_event),
         TEST(test_a_driver_that_hangs_is_an_event_and_hides_old_values),
         TEST(test_unfinished_polls_do_not_add_up),
