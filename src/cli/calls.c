@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct calls_args {
     const char *address, *service; /* service NULL: all */
@@ -23,17 +22,9 @@ struct calls_args {
     bool json;
 };
 
-/* The name is whole, or all but its port: "python" is "python :8000". */
-static bool is_named(const char *name, const char *wanted)
-{
-    const size_t size = strlen(wanted);
-    return strncmp(name, wanted, size) == 0 && (!name[size] || strncmp(name + size, " :", 2) == 0);
-}
-
 static bool is_wanted(const struct calls_args *args, const struct service_call *call)
 {
-    return !args->service || is_named(call->client, args->service) || is_named(call->server, args->service) ||
-           strcmp(call->address, args->service) == 0;
+    return !args->service || service_call_has(call, args->service);
 }
 
 /* "postgres :5432 at 127.0.0.1"; of a server that is not known, its address. */

@@ -23,13 +23,6 @@ struct events_args {
     bool json;
 };
 
-/* "drops" stands for all of that signal: "drops.packets". */
-static bool is_kind(const struct events_args *args, const char *name)
-{
-    const size_t size = args->kind ? strlen(args->kind) : 0;
-    return !args->kind || (strncmp(name, args->kind, size) == 0 && (!name[size] || name[size] == '.'));
-}
-
 static void put_json(const struct agent_event *events, size_t count, struct buf *out)
 {
     buf_putc(out, '[');
@@ -86,7 +79,7 @@ static int print_events(const struct events_args *args)
     if (r < 0)
         return agent_address_log_failure("events", args->address, r);
     for (size_t i = 0; i < count; i++)
-        if (is_kind(args, events[i].name))
+        if (!args->kind || node_event_is_of(events[i].name, args->kind))
             events[kept++] = events[i];
     coverage.filtered_out = kept ? 0 : count;
     if (args->json) {

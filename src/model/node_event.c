@@ -46,6 +46,12 @@ int node_event_keep(const struct node_event *event, uint64_t unix_ns, struct kep
     return 0;
 }
 
+bool node_event_is_of(const char *name, const char *kind)
+{
+    const size_t size = strlen(kind);
+    return strncmp(name, kind, size) == 0 && (!name[size] || name[size] == '.');
+}
+
 bool node_event_is_error(const char *name)
 {
     static const char *const errors[] = {"oom.killed",    "io.hung",         "blocked.long",

@@ -33,6 +33,9 @@ struct kept_node_event {
 /* Copies an event; the caller frees `*ret`. -E2BIG: more than NODE_EVENT_ATTRIBUTES_MAX attributes; -ENOMEM. */
 int node_event_keep(const struct node_event *event, uint64_t unix_ns, struct kept_node_event **ret);
 
+/* Whether an event of this name is of `kind`, which is its name or its signal: "drops.packets" is of "drops". */
+bool node_event_is_of(const char *name, const char *kind);
+
 /* Whether something failed or does not go on: a killed process, a task or an I/O that hangs. Other events delay. */
 bool node_event_is_error(const char *name);
 

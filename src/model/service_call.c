@@ -1,6 +1,8 @@
 /* See service_call.h. */
 #include "model/service_call.h"
 
+#include <string.h>
+
 #define FIRST_BITS 14 /* below 2^16 ns, all are in bucket 0; above it, four buckets for each power of two */
 
 uint64_t service_call_duration_start(uint32_t bucket)
@@ -44,4 +46,16 @@ uint64_t service_call_sums_percentile(const struct service_call_sums *s, double 
         before += in;
     }
     return 0;
+}
+
+/* The name is whole, or all but its port: "python" is "python :8000". */
+static bool is_named(const char *name, const char *wanted)
+{
+    const size_t size = strlen(wanted);
+    return strncmp(name, wanted, size) == 0 && (!name[size] || strncmp(name + size, " :", 2) == 0);
+}
+
+bool service_call_has(const struct service_call *call, const char *wanted)
+{
+    return is_named(call->client, wanted) || is_named(call->server, wanted) || strcmp(call->address, wanted) == 0;
 }

@@ -1,6 +1,7 @@
 /* Calls that services of this node made of other services: counts and durations. Plain data. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,3 +52,6 @@ struct service_call {
     } kinds[SERVICE_CALL_KINDS_MAX]; /* those waited for longest, longest first */
     size_t kind_count;
 };
+
+/* Whether `wanted` names the calling or the called service, with or without its port, or is the address. */
+bool service_call_has(const struct service_call *call, const char *wanted);

@@ -128,9 +128,19 @@ static void test_too_many_attributes_are_refused(void **state)
     node_events_free(e);
 }
 
+static void test_an_event_is_of_its_name_and_of_its_signal(void **state)
+{
+    (void)state;
+    assert_true(node_event_is_of("drops.packets", "drops.packets"));
+    assert_true(node_event_is_of("drops.packets", "drops"));
+    assert_false(node_event_is_of("drops.packets", "drop"));
+    assert_false(node_event_is_of("drops.packets", "drops.packets.more"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_event_is_of_its_name_and_of_its_signal),
         cmocka_unit_test(test_newest_first_and_copied),
         cmocka_unit_test(test_times_since_1970_are_as_given),
         cmocka_unit_test(test_oldest_go_first),

@@ -204,13 +204,29 @@ static void test_idle_row_gives_up_its_place(void **state)
                      "address=\"10.0.0.3:5432\",protocol=\"PostgreSQL\"} 0.004\n");
 }
 
+static void test_a_call_has_its_services_and_its_address(void **state)
+{
+    (void)state;
+    const struct service_call call = {.client = "shop :8000", .server = "postgres :5432", .address = "10.0.0.3:5432"};
+    assert_true(service_call_has(&call, "shop"));
+    assert_true(service_call_has(&call, "shop :8000"));
+    assert_true(service_call_has(&call, "postgres"));
+    assert_true(service_call_has(&call, "10.0.0.3:5432"));
+    assert_false(service_call_has(&call, "sho"));
+    assert_false(service_call_has(&call, "10.0.0.3"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_durations_have_buckets),      cmocka_unit_test(test_kinds_of_a_service_are_one_row),
-        cmocka_unit_test(test_longest_wait_comes_first),    cmocka_unit_test(test_only_the_interval_counts),
-        cmocka_unit_test(test_server_is_named_later),       cmocka_unit_test(test_further_rows_are_one),
+        cmocka_unit_test(test_durations_have_buckets),
+        cmocka_unit_test(test_kinds_of_a_service_are_one_row),
+        cmocka_unit_test(test_longest_wait_comes_first),
+        cmocka_unit_test(test_only_the_interval_counts),
+        cmocka_unit_test(test_server_is_named_later),
+        cmocka_unit_test(test_further_rows_are_one),
         cmocka_unit_test(test_idle_row_gives_up_its_place),
+        cmocka_unit_test(test_a_call_has_its_services_and_its_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
