@@ -51,6 +51,18 @@ struct io_details {
     int error;
 };
 
+int io_details_parse_order(const char *text, enum io_order *ret)
+{
+    static const char *const names[] = {"time", "bytes", "read", "write", "syncs", "operations"};
+    for (size_t i = 0; i < array_size(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret = (enum io_order)i;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
 int io_details_new(struct io_names *names, struct io_processes *processes, struct io_details **ret)
 {
     struct io_details *d = calloc(1, sizeof(*d));

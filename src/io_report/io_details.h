@@ -19,6 +19,9 @@
 /* What makes one entry come before another. Reads, writes and syncs count only operations of their kind. */
 enum io_order { IO_ORDER_TIME, IO_ORDER_BYTES, IO_ORDER_READ, IO_ORDER_WRITE, IO_ORDER_SYNCS, IO_ORDER_OPERATIONS };
 
+/* "time", "bytes", "read", "write", "syncs" or "operations". -EINVAL: another word. */
+int io_details_parse_order(const char *text, enum io_order *ret);
+
 /* One operation of the processes of one job that have the same name. Strings are valid until the next round. */
 struct io_busy {
     uint32_t process;             /* the last one */

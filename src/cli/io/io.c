@@ -34,18 +34,6 @@ struct io_args {
     bool json;
 };
 
-static int parse_order(const char *text, enum io_order *ret)
-{
-    static const char *const names[] = {"time", "bytes", "read", "write", "syncs", "operations"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *ret = (enum io_order)i;
-            return 0;
-        }
-    }
-    return -EINVAL;
-}
-
 static int open_source(const struct io_args *args, struct attach_entry *ret_attached, void **ret)
 {
     const struct io_options options = {.enabled = true,
@@ -184,7 +172,7 @@ static int run_io(int argc, char **argv)
         return r < 0 ? r : 0;
     if (io_rows_parse_fields(args.by, &args.fields) < 0)
         return log_errno(-EINVAL, "io: --by: '%s': one or several of job, container, mount, process, file", args.by);
-    if (parse_order(args.sort, &args.order) < 0)
+    if (io_details_parse_order(args.sort, &args.order) < 0)
         return log_errno(-EINVAL, "io: --sort: '%s': one of time, bytes, read, write, syncs, operations", args.sort);
     void *source = NULL;
     struct attach_entry attached = {0};

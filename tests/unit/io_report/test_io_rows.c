@@ -236,6 +236,18 @@ static void test_failures_are_listed_by_command(void **state)
     end();
 }
 
+static void test_orders_have_names(void **state)
+{
+    (void)state;
+    enum io_order order = IO_ORDER_TIME;
+    assert_int_equal(io_details_parse_order("operations", &order), 0);
+    assert_int_equal(order, IO_ORDER_OPERATIONS);
+    assert_int_equal(io_details_parse_order("syncs", &order), 0);
+    assert_int_equal(order, IO_ORDER_SYNCS);
+    assert_int_equal(io_details_parse_order("size", &order), -EINVAL);
+    assert_int_equal(io_details_parse_order("", &order), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_name_a_path_are_attributed),
         cmocka_unit_test(test_processes_of_one_name_are_listed_together),
         cmocka_unit_test(test_order_of_the_list_below),
+        cmocka_unit_test(test_orders_have_names),
         cmocka_unit_test(test_syncs_have_room_when_the_list_is_full),
         cmocka_unit_test(test_failures_are_listed_by_command),
     };
