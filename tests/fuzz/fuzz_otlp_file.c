@@ -27,7 +27,8 @@ static void read_back(const struct buf *out)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    int (*const readers[])(const char *, size_t, struct otlp_spans *, size_t *) = {otlp_json_read, otlp_protobuf_read};
+    int (*const readers[])(const char *, size_t, struct otlp_spans *, size_t *) = {otlp_json_read, otlp_protobuf_read,
+                                                                                   otlp_file_read};
     for (size_t i = 0; i < array_size(readers); i++) {
         _cleanup_(otlp_spans_clear) struct otlp_spans spans = {0};
         _cleanup_buf_ struct buf out = {0};

@@ -106,10 +106,10 @@ static int convert_traces(struct conversion *c, char **files, int count)
     for (int i = 0; i < count; i++) {
         _cleanup_(trace_input_clear) struct trace_input input = {0};
         bad |= trace_input_find(files[i], &input) < 0;
-        for (size_t n = 0; n < input.count; n++) {
-            r = convert_file(c, input.paths[n]);
+        for (size_t n = 0; n < input.files.count; n++) {
+            r = convert_file(c, input.files.paths[n]);
             if (r < 0)
-                return log_errno(r, "trace: %s cannot be converted", input.paths[n]);
+                return log_errno(r, "trace: %s cannot be converted", input.files.paths[n]);
             bad |= r;
         }
     }
@@ -146,19 +146,6 @@ static int read_whole(const char *path, struct buf *ret)
     return n > 0 ? buf_error(ret) : (int)n;
 }
 
-/* A protobuf message starts with the tag of field 1, which is also the newline character, and JSON may start with a
- * newline: so JSON is tried when protobuf fails without a span. */
-static int read_spans(const struct buf *data, struct otlp_spans *spans, size_t *ret_offset)
-{
-    const char protobuf = 1 << 3 | 2;
-    size_t before = spans->count;
-    int r = data->size && *data->data == protobuf ? otlp_protobuf_read(data->data, data->size, spans, ret_offset)
-                                                  : -EBADMSG;
-    return r == -EBADMSG && spans->count == before
-               ? otlp_json_read(data->data ? data->data : "", data->size, spans, ret_offset)
-               : r;
-}
-
 /* 0; 1: part of the file could not be read (logged); -ENOMEM. */
 static int read_otlp(const char *path, struct otlp_spans *spans)
 {
@@ -167,7 +154,7 @@ static int read_otlp(const char *path, struct otlp_spans *spans)
     int read = read_whole(path, &data);
     if (read < 0)
         log_errno(read, "trace: %s cannot be read to its end", path);
-    int r = read < 0 && data.size == 0 ? 0 : read_spans(&data, spans, &offset);
+    int r = read < 0 && data.size == 0 ? 0 : otlp_file_read(data.data, data.size, spans, &offset);
     if (r == -EBADMSG && spans->count == before && data.size > 1 && memcmp(data.data, "[{", 2) == 0)
         log_error(
             "trace: %s is a JSON array, as in Triton's trace files: --format triton reads OTLP and writes such files",

@@ -3,15 +3,13 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "trace/import/triton_files.h"
 #include "trace/model/triton_trace.h"
 
 struct trace_input {
-    const char *argument; /* borrowed */
-    char **paths;         /* owned; sorted by rotation number */
-    size_t count;
+    const char *argument;      /* borrowed */
+    struct triton_files files; /* owned */
 };
-
-#define TRACE_INPUT_FILES_MAX 100000
 
 /* Resolves FILE, or FILE.0, FILE.1, ... if FILE does not exist. 0, or -errno after logging. */
 int trace_input_find(const char *argument, struct trace_input *ret);

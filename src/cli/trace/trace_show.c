@@ -141,9 +141,9 @@ static int run_trace_show(int argc, char **argv)
     for (int i = 2; i <= operands; i++) {
         _cleanup_(trace_input_clear) struct trace_input input = {0};
         r = trace_input_find(argv[i], &input);
-        for (size_t n = 0; r >= 0 && n < input.count; n++) {
-            r = wanted.is_number ? show_file(input.paths[n], wanted.id, &bad)
-                                 : show_by_request_id(input.paths[n], wanted.text, &bad);
+        for (size_t n = 0; r >= 0 && n < input.files.count; n++) {
+            r = wanted.is_number ? show_file(input.files.paths[n], wanted.id, &bad)
+                                 : show_by_request_id(input.files.paths[n], wanted.text, &bad);
             found |= r > 0;
         }
         bad |= r < 0;

@@ -187,8 +187,8 @@ static int summarise(const struct trace_input *input, const struct summary_args 
     _cleanup_(summary_state_clear) struct summary_state s = {0};
     bool any = false;
     int bad = 0, r = summary_state_new(args, &s);
-    for (size_t i = 0; r >= 0 && i < input->count; i++) {
-        r = read_file(&s, input->paths[i], &any);
+    for (size_t i = 0; r >= 0 && i < input->files.count; i++) {
+        r = read_file(&s, input->files.paths[i], &any);
         bad |= r > 0;
     }
     if (r < 0 || !any)
