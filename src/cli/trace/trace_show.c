@@ -4,65 +4,26 @@
 #include "cli/standard_output.h"
 #include "cli/trace/trace.h"
 #include "cli/trace/trace_input.h"
-#include "trace/aggregate/trace_table.h"
+#include "trace/aggregate/trace_search.h"
 #include "trace/export/trace_waterfall.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define NAMES_BYTES ((size_t)16 << 20)
-
-struct search {
-    uint64_t id; /* trace ID of the request or of any of its children */
-    struct strings *names;
-    struct trace_table *table;
-    struct trace_request request;
-    bool is_over; /* the request is complete: reading can stop */
-};
-
-static void search_clear(struct search *s)
-{
-    trace_table_free(s->table);
-    strings_free(s->names);
-    trace_request_clear(&s->request);
-}
-
-/* Collects complete traces with the same root as s->id. The root is known once a record of s->id was read; the traces
- * of a request are close to each other in the file. */
-static int take_complete(struct search *s, bool drain)
-{
-    const struct triton_trace *trace;
-    uint64_t root;
-    int r = 0;
-    while (r == 0 && (trace = trace_table_take(s->table, drain)))
-        if (trace_table_root(s->table, s->id, &root) && root == trace->root_id) {
-            r = trace_request_add(&s->request, trace);
-            s->is_over |= trace->id == s->id;
-        }
-    return r;
-}
-
 static int take_record(void *context, const struct triton_record *record)
 {
-    struct search *s = context;
-    int r = trace_table_add(s->table, record);
-    if (r == 0)
-        r = take_complete(s, false);
-    return r < 0 ? r : s->is_over;
+    return trace_search_add(context, record);
 }
 
 /* 1: found and printed; 0: not in this file; -errno. Sets `*ret_bad` when part of the file could not be read. */
 static int show_file(const char *path, uint64_t id, bool *ret_bad)
 {
-    _cleanup_(search_clear) struct search s = {.id = id};
-    int r = strings_new(&s.names);
-    if (r == 0)
-        r = trace_table_new(s.names, 0, false, &s.table);
+    _cleanup_(trace_search_clear) struct trace_search s = {0};
+    int r = trace_search_begin(&s, id);
     if (r < 0)
         return r;
-    strings_set_max_bytes(s.names, NAMES_BYTES);
     *ret_bad |= trace_input_read(path, &s, take_record) != 0;
-    r = take_complete(&s, true);
+    r = trace_search_end(&s);
     if (r < 0 || s.request.count == 0)
         return r;
     _cleanup_buf_ struct buf out = {0};
