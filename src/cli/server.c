@@ -5,6 +5,7 @@
 #include "base/ready_fd.h"
 #include "cli/end_signals.h"
 #include "cli/subcommands.h"
+#include "server/chdb_library.h"
 #include "server/engine_process.h"
 
 #include <errno.h>
@@ -13,31 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIBRARY      "libchdb.so"
 #define SPOOL_BYTES  ((uint64_t)1 << 30)
 #define MEMORY_BYTES ((uint64_t)768 << 20)
 #define SECOND_NS    1000000000ull
-
-/* Finds the engine's library beside this program, where `make server` puts it, or where packages do. */
-static bool find_library(char *ret_path, size_t size)
-{
-    static const char *const directories[] = {"/usr/local/lib/sonde", "/usr/lib/sonde"};
-    char program[PATH_MAX - sizeof("/engine/" LIBRARY)];
-    const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    if (n > 0) {
-        program[n] = '\0';
-        *strrchr(program, '/') = '\0';
-        snprintf(ret_path, size, "%s/engine/" LIBRARY, program);
-        if (access(ret_path, R_OK) == 0)
-            return true;
-    }
-    for (size_t i = 0; i < array_size(directories); i++) {
-        snprintf(ret_path, size, "%s/" LIBRARY, directories[i]);
-        if (access(ret_path, R_OK) == 0)
-            return true;
-    }
-    return false;
-}
 
 static int check_library(const char *given, char *ret_path, size_t size)
 {
@@ -45,10 +24,10 @@ static int check_library(const char *given, char *ret_path, size_t size)
         snprintf(ret_path, size, "%s", given);
         return access(given, R_OK) < 0 ? log_errno(-errno, "--engine: %s", given) : 0;
     }
-    if (find_library(ret_path, size))
+    if (chdb_library_find(ret_path, size))
         return 0;
     log_error(
-        "the engine (" LIBRARY
+        "the engine (" CHDB_LIBRARY_NAME
         ", chDB) is not installed: `make server` in Sonde's source directory downloads it, 167 MB, and --engine names a copy elsewhere");
     return -ENOPKG;
 }

@@ -1,9 +1,34 @@
-/* Loads libchdb.so; see chdb_library.h. */
+/* Finds and loads libchdb.so; see chdb_library.h. */
 #include "server/chdb_library.h"
+
+#include "base/cleanup.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+bool chdb_library_find(char *ret_path, size_t size)
+{
+    static const char *const directories[] = {"/usr/local/lib/sonde", "/usr/lib/sonde"};
+    char program[PATH_MAX - sizeof("/engine/" CHDB_LIBRARY_NAME)];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    if (n > 0) {
+        program[n] = '\0';
+        *strrchr(program, '/') = '\0';
+        snprintf(ret_path, size, "%s/engine/" CHDB_LIBRARY_NAME, program);
+        if (access(ret_path, R_OK) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < array_size(directories); i++) {
+        snprintf(ret_path, size, "%s/" CHDB_LIBRARY_NAME, directories[i]);
+        if (access(ret_path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
 
 static bool find(void *library, const char *name, void *ret_function)
 {

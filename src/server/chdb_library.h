@@ -2,6 +2,7 @@
  * header: the declarations are ours, checked by tests/e2e/test_server.py against the library. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct chdb_connection *chdb_connection;
@@ -21,6 +22,12 @@ struct chdb_library {
     const char *(*result_error)(chdb_result result); /* NULL: the query succeeded */
     void (*free_result)(chdb_result result);
 };
+
+#define CHDB_LIBRARY_NAME "libchdb.so"
+
+/* Writes where the library is: beside this program, where `make server` puts it, or where packages do. False: it is in
+ * none of these places. */
+bool chdb_library_find(char *ret_path, size_t size);
 
 /* Loads the library, which then stays loaded. 0, or -ENOENT: the file or a function of it is missing. */
 int chdb_library_load(const char *path, struct chdb_library *ret);
