@@ -208,22 +208,11 @@ void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *te
     s->frames = r->frame_storage;
 }
 
-const struct process *sample_process(struct sample_resolver *r, const struct stack_record *record)
+const struct stack_record *sample_walk_copy(struct sample_resolver *r, const struct stack_record *record)
 {
+    if (record->stack_bytes == 0 || !is_valid_record(record))
+        return record;
     processes_at(r->processes, record->h.time_ns);
-    return processes_find(r->processes, record->h.pid, record->cgroup_id);
-}
-
-size_t sample_user_stack(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
-                         uint64_t *ret, size_t max, unsigned *ret_end)
-{
-    *ret_end = UNWIND_END_NO_USER;
-    if (!is_valid_record(record))
-        return 0;
-    struct user_stack *u = &r->user;
-    user_stack_walk(u, record, process);
-    const size_t count = u->count < max ? u->count : max;
-    *ret_end = u->count > max ? UNWIND_END_TOO_DEEP : u->end;
-    memcpy(ret, u->addresses, count * sizeof(*ret));
-    return count;
+    user_stack_walk(&r->user, record, processes_find(r->processes, record->h.pid, record->cgroup_id));
+    return user_stack_replace_copy(&r->user, record);
 }

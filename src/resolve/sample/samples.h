@@ -47,10 +47,6 @@ void sample_kernel_frame(struct sample_resolver *r, uint64_t address, struct fra
  * last, with its own frames. `text` is borrowed as long as `s` is used. */
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);
 
-/* The process of the record at its time, as of processes_find; NULL: unknown. */
-const struct process *sample_process(struct sample_resolver *r, const struct stack_record *record);
-
-/* The user stack of `record`, finished from its stack copy if it has one: fills `ret` with addresses in the format of
- * stack_record.data, returns their number. `*ret_end`: how the walk ended (enum unwind_end). */
-size_t sample_user_stack(struct sample_resolver *r, const struct stack_record *record, const struct process *process,
-                         uint64_t *ret, size_t max, unsigned *ret_end);
+/* Walks the copied stack of a valid record, to keep it in less memory: returns a record with the frames in place of the
+ * copy, valid until the next call; its user_end says how the walk ended. Returns `record` itself if it has no copy. */
+const struct stack_record *sample_walk_copy(struct sample_resolver *r, const struct stack_record *record);

@@ -37,6 +37,22 @@ void user_stack_walk(struct user_stack *u, const struct stack_record *record, co
     }
 }
 
+const struct stack_record *user_stack_replace_copy(struct user_stack *u, const struct stack_record *record)
+{
+    struct stack_record *s = &u->walked.record;
+    const size_t tail_bytes = stack_record_tail_bytes(record);
+    const size_t frames_end = sizeof(*s) + sizeof(*s->data) * (record->kernel_frames + u->count);
+    memcpy(s, record, sizeof(*s) + sizeof(*s->data) * record->kernel_frames);
+    memcpy(s->data + s->kernel_frames, u->addresses, u->count * sizeof(*u->addresses));
+    memcpy((char *)s + frames_end, (const char *)record + record->h.size_bytes - tail_bytes, tail_bytes);
+    s->h.size_bytes = (uint32_t)(frames_end + tail_bytes);
+    s->user_frames = (uint16_t)u->count;
+    s->user_end = (uint8_t)u->end;
+    s->stack_bytes = 0;
+    s->flags &= (uint8_t) ~(STACK_RECORD_REGISTERS | STACK_RECORD_SECOND_STACK);
+    return s;
+}
+
 /* Whether the address is outside all known mappings. */
 static bool is_unmapped(const struct process *process, uint64_t user)
 {

@@ -26,10 +26,18 @@ struct user_stack {
     size_t count;
     unsigned end;              /* enum unwind_end */
     struct unwind_spans spans; /* of the frames that were walked here */
+    union {
+        struct stack_record record;
+        char room[sizeof(struct stack_record) + 8 * (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES) +
+                  RECORD_MAX_BYTES - STACK_COPY_BYTES];
+    } walked; /* of user_stack_replace_copy */
 };
 
 /* Fills `u` with the stack of a valid record. `process` may be NULL: a copied stack is not walked. */
 void user_stack_walk(struct user_stack *u, const struct stack_record *record, const struct process *process);
+
+/* Returns the record that was walked, with the frames in place of the copied stack. Valid until the next call. */
+const struct stack_record *user_stack_replace_copy(struct user_stack *u, const struct stack_record *record);
 
 /* Prepares a walked stack for its names: reads the mappings of the process again if an address is outside all of them,
  * and drops an address of stale stack content at its end. `process` may be NULL. */

@@ -16,10 +16,6 @@ struct wait_samples {
     void *context;
     struct waker_stack waker; /* of the current wait_sum */
     uint64_t wakers_unseen;
-    union {
-        struct stack_record record;
-        char room[sizeof(struct stack_record) + 8 * (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES)];
-    } walked; /* buffer of `walked` */
 };
 
 /* The record of a wait without a stack. */
@@ -114,31 +110,21 @@ void wait_samples_free(struct wait_samples *w)
 
 /* A thread that has been blocked since before monitoring began may stay so for hours. To save memory, its copied
  * stack is replaced by the unwound frames, unless unwinding lacks something that may arrive later. */
-static const struct stack_record *walked(struct wait_samples *w, const struct stack_record *record)
+static const struct stack_record *replace_copy(const struct wait_samples *w, const struct stack_record *record)
 {
-    struct stack_record *s = &w->walked.record;
-    uint64_t frames[STACK_MAX_USER_FRAMES];
-    unsigned end;
-    if (record->user_end != UNWIND_END_NOT_RUNNING || record->stack_bytes == 0)
+    if (record->user_end != UNWIND_END_NOT_RUNNING)
         return record;
-    const size_t count =
-        sample_user_stack(w->resolver, record, sample_process(w->resolver, record), frames, array_size(frames), &end);
-    if (count == 0 || end == UNWIND_END_NOT_RUNNING || end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_TABLE)
-        return record;
-    memcpy(s, record, sizeof(*s) + 8 * (size_t)record->kernel_frames);
-    memcpy(s->data + s->kernel_frames, frames, 8 * count);
-    s->h.size_bytes = (uint32_t)(sizeof(*s) + 8 * (s->kernel_frames + count));
-    s->user_frames = (uint16_t)count;
-    s->user_end = (uint8_t)end;
-    s->stack_bytes = 0;
-    s->flags &= (uint8_t)~STACK_RECORD_REGISTERS;
-    return s;
+    const struct stack_record *walked = sample_walk_copy(w->resolver, record);
+    const unsigned end = walked->user_end;
+    const bool may_improve =
+        end == UNWIND_END_NOT_RUNNING || end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_TABLE;
+    return may_improve || walked->user_frames == 0 ? record : walked;
 }
 
 void wait_samples_stack(struct wait_samples *w, const struct stack_record *record)
 {
     int r = record->h.kind == RECORD_OFF_CPU_WAKER ? wait_sums_waker(w->sums, record)
-                                                   : wait_sums_stack(w->sums, walked(w, record));
+                                                   : wait_sums_stack(w->sums, replace_copy(w, record));
     w->losses->count[LOSS_TRUNCATED] += r < 0;
 }
 

@@ -1,7 +1,6 @@
 /* Signal "waits": where threads of servers wait and run, as evidence for the critical paths of requests. */
 #include "sources/waits/waits.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "resolve/sample/samples.h"
 #include "signals/recent_waits.h"
@@ -15,16 +14,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct waits_signal {
     const struct signal_services *services;
     void *source; /* NULL: a replay */
-    union {
-        struct stack_record record;
-        char room[sizeof(struct stack_record) + 8 * (STACK_MAX_KERNEL_FRAMES + STACK_MAX_USER_FRAMES) +
-                  RECORD_MAX_BYTES - STACK_COPY_BYTES];
-    } walked; /* of walk_copy */
 };
 
 static void destroy_waits(void *self)
@@ -44,36 +37,13 @@ static int create_waits(const struct signal_services *services, const void *sett
     return 0;
 }
 
-/* The record with frames in place of the copied stack, which is walked now: it is large, and the mappings are as they
- * were. */
-static const struct stack_record *walk_copy(struct waits_signal *w, const struct stack_record *record)
-{
-    struct sample_resolver *resolver = w->services->resolver;
-    struct stack_record *s = &w->walked.record;
-    uint64_t frames[STACK_MAX_USER_FRAMES];
-    const size_t tail_bytes = stack_record_tail_bytes(record);
-    unsigned end;
-    if (!record->stack_bytes)
-        return record;
-    const size_t count =
-        sample_user_stack(resolver, record, sample_process(resolver, record), frames, array_size(frames), &end);
-    const size_t frames_end = sizeof(*s) + 8 * (record->kernel_frames + count);
-    memcpy(s, record, sizeof(*s) + 8 * (size_t)record->kernel_frames);
-    memcpy(s->data + s->kernel_frames, frames, 8 * count);
-    memcpy((char *)s + frames_end, (const char *)record + record->h.size_bytes - tail_bytes, tail_bytes);
-    s->h.size_bytes = (uint32_t)(frames_end + tail_bytes);
-    s->user_frames = (uint16_t)count;
-    s->user_end = (uint8_t)end;
-    s->stack_bytes = 0;
-    s->flags &= (uint8_t) ~(STACK_RECORD_REGISTERS | STACK_RECORD_SECOND_STACK);
-    return s;
-}
-
 static void take_stack(void *self, const struct record_header *header)
 {
     struct waits_signal *w = self;
     const struct stack_record *record = (const struct stack_record *)header;
-    recent_waits_put_stack(w->services->recent_waits, record->wait.name, walk_copy(w, record));
+    /* The copy is walked now: it is large, and the mappings are as they were. */
+    recent_waits_put_stack(w->services->recent_waits, record->wait.name,
+                           sample_walk_copy(w->services->resolver, record));
     w->services->note_stack(w->services->pipeline, record->h.pid, record->cgroup_id, record->h.time_ns);
 }
 

@@ -427,10 +427,35 @@ static void test_deepest_stack_with_long_names(void **state)
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 0);
 }
 
+static void test_walked_record_gives_the_same_sample(void **state)
+{
+    struct fixture *f = *state;
+    struct stack_record *r = make_cpu_sample(f, PROGRAM, 1, 1, UNWIND_END_NO_TABLE);
+    r->data[0] = 0xffffffff81000000;
+    r->data[1] = 0x1301 | FRAME_EXACT;
+    assert_ptr_equal(sample_walk_copy(f->resolver, r), r); /* it has no copy */
+    r->stack_bytes = 64;
+    r->flags = STACK_RECORD_REGISTERS | STACK_RECORD_LINKED;
+    r->h.size_bytes += 64 + 8 * STACK_RECORD_REGISTER_COUNT;
+    const struct link_ids ids = {1, 2, 3};
+    memcpy((char *)r + r->h.size_bytes, &ids, sizeof(ids));
+    r->h.size_bytes += sizeof(ids);
+    char whole[1024];
+    snprintf(whole, sizeof(whole), "%s", resolved(f, r));
+    const struct stack_record *walked = sample_walk_copy(f->resolver, r);
+    assert_int_equal(walked->h.size_bytes, sizeof(*r) + 8 * 4 + sizeof(ids));
+    assert_int_equal(walked->user_end, UNWIND_END_ENTRY);
+    assert_string_equal(resolved(f, walked), whole);
+    struct sample s;
+    assert_int_equal(sample_resolve(f->resolver, walked, &f->losses, &s), 0);
+    assert_int_equal(s.link.span_id, 3);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(test_walked_record_gives_the_same_sample),
         TEST(test_complete_stack),
         TEST(test_link_ids_are_read),
         TEST(test_labels_are_read),
