@@ -384,3 +384,15 @@ size_t interpreter_join(struct interpreters *interpreters, const struct stack_re
     *ret_is_whole = j.is_whole;
     return j.count;
 }
+
+void interpreter_resolve_marks(struct stack_record *record, const struct unwind_spans *spans)
+{
+    struct join j = {.entry_count = interpreter_entry_count(record)};
+    if (j.entry_count == 0)
+        return;
+    const struct interpreter_tail *tail = stack_record_interpreter_tail(record);
+    j.entries = (struct interpreter_entry *)tail - j.entry_count;
+    j.is_several = tail->flags & INTERPRETER_TAIL_SEVERAL;
+    if (!(tail->flags & (INTERPRETER_TAIL_COUNTED | INTERPRETER_TAIL_PLACED))) /* they have no marks */
+        resolve_marks(&j, spans);
+}

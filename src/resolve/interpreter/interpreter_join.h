@@ -36,3 +36,7 @@ static inline size_t interpreter_entry_count(const struct stack_record *record)
  * interpreter frames are complete, placed and named. Their names are valid as those of interpreters_find. */
 size_t interpreter_join(struct interpreters *interpreters, const struct stack_record *record,
                         const struct native_stack *native, struct frame *ret, bool *ret_is_whole);
+
+/* Writes into a valid record where its entries belong among the frames of `spans`. Then these are no longer needed to
+ * join them. */
+void interpreter_resolve_marks(struct stack_record *record, const struct unwind_spans *spans);

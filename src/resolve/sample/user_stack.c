@@ -2,6 +2,7 @@
 #include "resolve/sample/user_stack.h"
 
 #include "model/loss.h"
+#include "resolve/interpreter/interpreter_join.h"
 #include "resolve/interpreter/interpreters.h"
 #include "resolve/process/processes.h"
 
@@ -50,6 +51,7 @@ const struct stack_record *user_stack_replace_copy(struct user_stack *u, const s
     s->user_end = (uint8_t)u->end;
     s->stack_bytes = 0;
     s->flags &= (uint8_t) ~(STACK_RECORD_REGISTERS | STACK_RECORD_SECOND_STACK);
+    interpreter_resolve_marks(s, &u->spans);
     return s;
 }
 

@@ -98,6 +98,14 @@ static void test_truncated_interpreter_walk_ends_the_stack(void **state)
 }
 
 /* The BPF side's walk places its part, the walk of the copy the rest. */
+/* The copy is replaced by frames, as in the records of waits that are kept. */
+static void assert_same_without_copy(struct fixture *f, const struct stack_record *r, const char *expected)
+{
+    const struct stack_record *walked = sample_walk_copy(f->resolver, r);
+    assert_int_equal(walked->stack_bytes, 0);
+    assert_string_equal(resolved(f, walked), expected);
+}
+
 static void test_runs_in_a_copied_stack(void **state)
 {
     struct fixture *f = *state;
@@ -112,6 +120,7 @@ static void test_runs_in_a_copied_stack(void **state)
     /* The run that is in no frame is placed before the next one that is. */
     assert_string_equal(resolved(f, r), "p2 program+5000 program+5100 p8 p4 p6");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    assert_same_without_copy(f, r, "p2 program+5000 program+5100 p8 p4 p6");
 }
 
 static void set_flags(struct stack_record *r, unsigned flags)
@@ -235,6 +244,7 @@ static void test_runs_of_several_interpreters_are_placed_by_call_order(void **st
     set_flags(r, INTERPRETER_TAIL_SEVERAL);
     assert_string_equal(resolved(f, r), "program+5300 program+5000 p2 p4");
     assert_int_equal(sum(&f->losses), 0);
+    assert_same_without_copy(f, r, "program+5300 program+5000 p2 p4");
 }
 
 static void test_counted_frames_of_several_interpreters(void **state)
