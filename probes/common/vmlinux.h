@@ -106,10 +106,29 @@ struct css_set {
     struct cgroup *dfl_cgrp;
 };
 
+struct return_instance { /* a function that runs and has a uretprobe */
+    unsigned long stack;
+    unsigned long orig_ret_vaddr;
+    struct return_instance *next;
+};
+
+struct uprobe_task {
+    struct return_instance *return_instances;
+};
+
+struct xol_area {
+    unsigned long vaddr;
+};
+
+struct uprobes_state {
+    struct xol_area *xol_area;
+};
+
 struct mm_struct {
     unsigned long start_stack;
     unsigned long brk;
     unsigned long env_start, env_end;
+    struct uprobes_state uprobes_state; /* CONFIG_UPROBES */
 };
 
 struct rq {
@@ -186,11 +205,12 @@ struct task_struct {
     struct files_struct *files;
     struct fs_struct *fs;
     struct nsproxy *nsproxy;
+    struct uprobe_task *utask; /* CONFIG_UPROBES */
     unsigned long sas_ss_sp;
     __u64 sas_ss_size;
     unsigned int in_iowait : 1;
     unsigned int in_memstall : 1; /* CONFIG_PSI */
-    int on_cpu; /* CONFIG_SMP */
+    int on_cpu;                   /* CONFIG_SMP */
     unsigned long nvcsw, nivcsw;
     char comm[16];
 };

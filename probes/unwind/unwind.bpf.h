@@ -117,8 +117,10 @@ struct unwind_walk {
     __u64 mark;                 /* the next stack address whose frame is searched (python.bpf.h); 0: none */
     __u64 code_low, code_bytes; /* address range of the JIT code of a runtime whose unwind metadata is known
                                    (hotspot.bpf.h); 0 bytes: none */
-    __u64 interpreter_start;    /* of the mapping with an interpreter's code; 0: none */
-    __u8 interrupted;           /* r.ip is exact */
+    __u64 pending_return; /* the entry of the task's list that the last trampoline belonged to (unwind_uretprobe.bpf.h);
+                             0: none */
+    __u64 interpreter_start; /* of the mapping with an interpreter's code; 0: none */
+    __u8 interrupted;        /* r.ip is exact */
     __u8 by_fp; /* the frame below was left by its frame pointer or (UNWIND_BY_RUNTIME) by its runtime's metadata */
     __u8 in_interpreter; /* the walk has passed the interpreter's code */
     __u8 interpreted;    /* the interpreter's frames of this sample are known (interpreter.bpf.h) */
@@ -179,6 +181,7 @@ static __always_inline struct unwind_scratch *unwind_scratch_get(void)
 #include "probes/unwind/go_stacks.bpf.h"
 #include "probes/unwind/unwind_leaving.bpf.h"
 #include "probes/unwind/unwind_search.bpf.h"
+#include "probes/unwind/unwind_uretprobe.bpf.h"
 
 #ifdef UNWIND_RUNTIME
 /* The rest of unwind_frame, separate to limit the depth of the BPF stack: steps through JIT code, and out of a frame
@@ -303,6 +306,8 @@ __noinline int unwind_frame(void)
     w = &scratch->walk;
     if (w->frames >= UNWIND_MAX_FRAMES)
         return UNWIND_END_TOO_DEEP;
+    if (unwind_may_be_trampoline(w))
+        unwind_restore_return();
     r = w->r;
     address = r.ip - !w->interrupted;
     is_jit = address - w->code_low < w->code_bytes;

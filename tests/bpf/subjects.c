@@ -23,6 +23,11 @@ static volatile sig_atomic_t enough; /* never set; hides this from the compiler 
 static void (*at_bottom)(void);
 static volatile char *no_access;
 
+const void *frames_code_start(enum frames_code code)
+{
+    return code == FRAMES_RECURSE ? __start_code_recurse : __start_code_interrupted;
+}
+
 int frames_code_contains(enum frames_code code, unsigned long address)
 {
     const char *at = (const char *)address;

@@ -16,4 +16,5 @@ void burner_kill(pid_t pid);
 
 /* Address ranges of the functions above. */
 enum frames_code { FRAMES_RECURSE, FRAMES_INTERRUPTED };
+const void *frames_code_start(enum frames_code code);
 int frames_code_contains(enum frames_code code, unsigned long address);

@@ -2,6 +2,7 @@
  * with its weight. Only what the kernel counts as missed on the whole node (a program of another recording was running
  * there) may be missing. */
 #include "threads.h"
+#include "uprobes.h"
 #include "watch.h"
 
 #include "sources/attach/sample_event.h"
@@ -17,7 +18,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -366,32 +366,11 @@ static void test_brk_bytes_are_recorded(void **state)
     assert_all(observed.weight, (uint64_t)bytes, 5 * PAGE * observed.missed);
 }
 
-/* For this program: the file offset of an address. */
-static int find_offset(struct dl_phdr_info *info, size_t size, void *context)
-{
-    uint64_t *address = context;
-
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uint64_t at = *address - info->dlpi_addr;
-
-        if (p->p_type == PT_LOAD && at >= p->p_vaddr && at < p->p_vaddr + p->p_filesz) {
-            *address = at - p->p_vaddr + p->p_offset;
-            return 1;
-        }
-    }
-    return -1; /* the first entry is the program itself */
-}
-
 static struct user_probe_site site_of_this(void)
 {
-    uint64_t code = (uint64_t)place, counter = (uint64_t)&semaphore;
-
-    assert_int_equal(dl_iterate_phdr(find_offset, &code), 1);
-    assert_int_equal(dl_iterate_phdr(find_offset, &counter), 1);
-    return (struct user_probe_site){
-        .fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), .file_offset = code, .semaphore_offset = counter};
+    return (struct user_probe_site){.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+                                    .file_offset = uprobes_file_offset((const void *)place),
+                                    .semaphore_offset = uprobes_file_offset((const void *)&semaphore)};
 }
 
 static void test_each_usdt_firing_is_recorded_and_raises_the_semaphore(void **state)
