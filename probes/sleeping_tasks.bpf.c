@@ -118,7 +118,7 @@ static __always_inline bool copy_user_stack(struct unwind_scratch *scratch, stru
     for (int n = 0; n < STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
         if (!copy_page(scratch, task, end))
             break;
-    unwind_restore_copied_returns(task, w->r.sp & ~7ULL, (w->base + 1) * 8, w->stack_bytes);
+    unwind_restore_copied(scratch, task, w->r.sp & ~7ULL, (w->base + 1) * 8, w->stack_bytes);
     return w->stack_bytes > 0;
 }
 

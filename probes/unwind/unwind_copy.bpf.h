@@ -43,7 +43,7 @@ __noinline int unwind_copy_piece(__u64 from, __u64 to, __u32 at)
     for (int n = 0; n < STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
         if (!unwind_copy_page(scratch, to))
             break;
-    unwind_restore_copied_returns((struct task_struct *)bpf_get_current_task(), from + scratch->walk.copy_skipped, at,
-                                  scratch->walk.copied);
+    unwind_restore_copied(scratch, (struct task_struct *)bpf_get_current_task(), from + scratch->walk.copy_skipped, at,
+                          scratch->walk.copied);
     return 0;
 }

@@ -61,14 +61,14 @@ static __always_inline bool unwind_may_be_trampoline(const struct unwind_walk *w
     return !w->interrupted && w->r.ip % UNWIND_TRAMPOLINE_ALIGN == 0;
 }
 
-/* unwind_restore_copied_returns for the list `first`. */
-__noinline int unwind_restore_copied(__u64 first, __u64 trampoline, __u64 from, __u32 at, __u32 bytes)
+/* Replaces the trampoline's address in a copy of the task's stack from the address `from` on, `bytes` long, which is at
+ * byte offset `at` of data[]. x86-64: on arm64 the list does not show where a function has saved its return address. */
+static __always_inline void unwind_restore_copied(struct unwind_scratch *scratch, struct task_struct *task, __u64 from,
+                                                  __u32 at, __u32 bytes)
 {
-    const struct return_instance *pending = (const struct return_instance *)first;
-    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 trampoline = 0;
+    const struct return_instance *pending = unwind_pending_returns(task, &trampoline);
 
-    if (!scratch)
-        return 0;
     for (int n = 0; n < UNWIND_PENDING_RETURNS_MAX && pending; n++) {
         __u64 distance = BPF_CORE_READ(pending, stack) - from, index = (at + distance) / 8;
 
@@ -77,16 +77,4 @@ __noinline int unwind_restore_copied(__u64 first, __u64 trampoline, __u64 from, 
             scratch->data[index] = BPF_CORE_READ(pending, orig_ret_vaddr);
         pending = BPF_CORE_READ(pending, next);
     }
-    return 0;
-}
-
-/* Replaces the trampoline's address in a copy of the task's stack from the address `from` on, `bytes` long, which is at
- * byte offset `at` of data[]. x86-64: on arm64 the list does not show where a function has saved its return address. */
-static __always_inline void unwind_restore_copied_returns(struct task_struct *task, __u64 from, __u32 at, __u32 bytes)
-{
-    __u64 trampoline = 0;
-    const struct return_instance *first = unwind_pending_returns(task, &trampoline);
-
-    if (first)
-        unwind_restore_copied((__u64)first, trampoline, from, at, bytes);
 }

@@ -1,6 +1,8 @@
 /* Stacks of threads that were asleep before the recording began: a recorded stack equals the thread's memory. Nothing
  * is recorded if reading the memory would wait for another process, or if the thread ran meanwhile. */
+#include "subjects.h"
 #include "threads.h"
+#include "uprobes.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -32,6 +34,7 @@
 #define SLEEPERS   64
 #define ROUNDS     40
 #define DEEP_BYTES (28 * 1024)
+#define CALLS      50
 #define SMALL_RING (1 << 20) /* enough for half of them */
 
 /* Skips the case. */
@@ -158,6 +161,50 @@ static void test_copied_stack_equals_the_task_memory(void **state)
 }
 
 #if defined(__x86_64__)
+/* ---- a task that sleeps below functions with a uretprobe ---- */
+
+static int bottom_ready;
+
+static void wait_at_the_bottom(void)
+{
+    wait_forever(bottom_ready);
+}
+
+static void wait_below_uretprobes(int ready)
+{
+    bottom_ready = ready;
+    frames_recurse(CALLS, wait_at_the_bottom);
+}
+
+static bool check_return_addresses(const struct record_header *header, void *context)
+{
+    const struct stack_record *s = (const struct stack_record *)header;
+    const __u64 *words = s->data + s->kernel_frames + s->user_frames;
+    size_t in_code = 0;
+    (void)context;
+    if (!is_copy(header))
+        return false;
+    for (size_t i = 0; i < s->stack_bytes / 8; i++)
+        in_code += (size_t)frames_code_contains(FRAMES_RECURSE, words[i]);
+    assert_true(in_code >= CALLS - 1); /* the outermost call returns elsewhere */
+    return true;
+}
+
+/* The kernel has replaced them in the memory of the task. */
+static void test_copied_stack_has_the_return_addresses_that_a_uretprobe_replaced(void **state)
+{
+    (void)state;
+    skip_if_unsupported();
+    const int probe = uprobes_attach(frames_code_start(FRAMES_RECURSE), true);
+    pid_t pid = watch_child(wait_below_uretprobes);
+    threads_await_all_blocked(pid);
+    struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
+    watch_until(&w, 1, check_return_addresses, NULL);
+    end(pid);
+    watch_end(&w);
+    close(probe);
+}
+
 /* ---- memory served by another process ---- */
 
 /* With its stack pointer there; the kernel accepts any value. */
@@ -361,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copied_stack_equals_the_task_memory),
 #if defined(__x86_64__)
+        cmocka_unit_test(test_copied_stack_has_the_return_addresses_that_a_uretprobe_replaced),
         cmocka_unit_test(test_memory_backed_by_userspace_is_not_read),
         cmocka_unit_test(test_copied_stack_is_consistent),
 #endif

@@ -33,17 +33,6 @@ static void go_into_signal(void *flags)
     frames_interrupt((int)(intptr_t)flags, workload_serve);
 }
 
-/* Each frame of the function is below a signal. */
-static void interrupt_on_another_stack(void)
-{
-    frames_interrupt(SA_ONSTACK, workload_serve);
-}
-
-static void go_deep_into_signal(void *depth)
-{
-    frames_recurse((int)(intptr_t)depth, interrupt_on_another_stack);
-}
-
 /* The kernel has mapped its trampoline into the process: the probe was hit. */
 static bool has_trampoline(pid_t pid)
 {
@@ -113,6 +102,7 @@ static void test_walk_through_a_signal_that_interrupted_a_function_with_a_uretpr
     expect_faults(go_into_signal, (void *)0, true, check_walked, &e);
 }
 
+#if defined(__x86_64__)
 static bool check_copied(const struct record_header *header, void *context)
 {
     const struct stack_record *s = (const struct stack_record *)header;
@@ -139,6 +129,16 @@ static void test_copied_stack_has_the_true_return_addresses(void **state)
     expect_faults(go_deep, (void *)(intptr_t)50, false, check_copied, &e);
 }
 
+static void interrupt_on_another_stack(void)
+{
+    frames_interrupt(SA_ONSTACK, workload_serve);
+}
+
+static void go_deep_into_signal(void *depth)
+{
+    frames_recurse((int)(intptr_t)depth, interrupt_on_another_stack);
+}
+
 static void test_both_copied_stacks_of_a_signal_have_the_true_return_addresses(void **state)
 {
     struct expectation e = {.code = FRAMES_RECURSE, .frames = 49};
@@ -147,13 +147,17 @@ static void test_both_copied_stacks_of_a_signal_have_the_true_return_addresses(v
     expect_faults(go_deep_into_signal, (void *)(intptr_t)50, false, check_copied, &e);
 }
 
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_walk_through_nested_uretprobes),
         cmocka_unit_test(test_walk_through_a_signal_that_interrupted_a_function_with_a_uretprobe),
+#if defined(__x86_64__)
         cmocka_unit_test(test_copied_stack_has_the_true_return_addresses),
         cmocka_unit_test(test_both_copied_stacks_of_a_signal_have_the_true_return_addresses),
+#endif
     };
 
     if (geteuid() != 0) {
