@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Blocks both signals, so that only end_signals_wait sees them. 0 or -errno. */
+/* Blocks both signals, so that only end_signals_wait, or a signalfd, receives them. 0 or -errno. */
 int end_signals_block(sigset_t *ret);
 
 /* Waits for `wait_ns`. True: one of them came before that. */

@@ -53,7 +53,9 @@ struct io_details {
 
 int io_details_parse_order(const char *text, enum io_order *ret)
 {
-    static const char *const names[] = {"time", "bytes", "read", "write", "syncs", "operations"};
+    static const char *const names[] = {
+        [IO_ORDER_TIME] = "time",   [IO_ORDER_BYTES] = "bytes", [IO_ORDER_READ] = "read",
+        [IO_ORDER_WRITE] = "write", [IO_ORDER_SYNCS] = "syncs", [IO_ORDER_OPERATIONS] = "operations"};
     for (size_t i = 0; i < array_size(names); i++) {
         if (strcmp(text, names[i]) == 0) {
             *ret = (enum io_order)i;

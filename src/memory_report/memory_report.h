@@ -56,10 +56,9 @@ struct memory_report {
     bool is_by_mincore;      /* the kernel has no cachestat(2) */
 };
 
-/* Reads the memory of the node: processes twice, `interval_ns` apart, for their growth; files that processes have open
- * or mapped, and those at `paths`, which are files and folders. To be cleared in any case. -errno; of a path after
- * logging.
- */
+/* Reads the memory of the node into `r`, which is zeros: processes twice, `interval_ns` apart, for their growth; files
+ * that processes have open or mapped, and those at `paths`, which are files and folders. The caller clears `r`, also
+ * after a failure. 0; -errno, logged only if it is of a path. */
 int memory_report_gather(struct memory_report *r, uint64_t interval_ns, char *const *paths, size_t path_count);
 void memory_report_clear(struct memory_report *r);
 

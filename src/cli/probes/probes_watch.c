@@ -3,6 +3,7 @@
  *
  * Files mapped later are found through process lifecycle events (signal "process"): a process that maps code
  * is scanned again. Firings before that scan are not seen. */
+#include "cli/end_signals.h"
 #include "cli/probes/probes.h"
 #include "cli/standard_output.h"
 
@@ -328,11 +329,9 @@ static int drain_process_source(struct watch_state *w)
 static int open_signals(void)
 {
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
-        return -errno;
+    const int r = end_signals_block(&signals);
+    if (r < 0)
+        return r;
     const int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     return fd < 0 ? -errno : fd;
 }
