@@ -15,6 +15,7 @@
 #include "probes/common/task_filter.bpf.h"
 #include "probes/context/sample_context.bpf.h"
 #include "probes/cpu.h"
+#include "probes/gpu_time.h"
 #include "probes/oom.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -275,6 +276,91 @@ int event_user_probe(struct user_registers *ctx)
     const int taken = take_event(ctx, ctx, false);
     preemption_enable();
     return taken;
+}
+
+/* ---- GPU time (lib/cuda) ---- */
+
+#if defined(__TARGET_ARCH_x86)
+#define PROBE_ARGUMENT(r) ((r)->di)
+#elif defined(__TARGET_ARCH_arm64)
+#define PROBE_ARGUMENT(r) ((r)->regs[0])
+#endif
+
+/* Windows that began, and that ended, in all processes: user space waits for the rest at the end. */
+__u64 gpu_windows_began, gpu_windows_ended;
+
+static __always_inline void take_gpu_launch(struct user_registers *ctx)
+{
+    struct cpu_stats *stat;
+
+    if (!enabled || !current_is_wanted())
+        return;
+    stat = stats_get();
+    if (!stat || !event_begin(stat))
+        return;
+    sample_task(ctx, ctx, false, RECORD_GPU_LAUNCH, PROBE_ARGUMENT(ctx), stat);
+    stat->at_work = 0;
+}
+
+SEC("uprobe")
+int event_gpu_launch(struct user_registers *ctx)
+{
+    preemption_disable();
+    take_gpu_launch(ctx);
+    preemption_enable();
+    return 0;
+}
+
+static __always_inline void count_gpu_window(const struct gpu_window *w)
+{
+    if (w->state == GPU_WINDOW_BEGAN)
+        __sync_fetch_and_add(&gpu_windows_began, 1);
+    else if (w->state == GPU_WINDOW_ENDED)
+        __sync_fetch_and_add(&gpu_windows_ended, 1);
+}
+
+/* Copies a record from the program's memory; user space checks it. */
+static __always_inline void copy_gpu_record(const void *from, struct record_header *to, struct cpu_stats *stat)
+{
+    __u64 id = bpf_get_current_pid_tgid(), size;
+
+    if (bpf_probe_read_user(to, sizeof(*to), from))
+        return;
+    size = to->size_bytes;
+    if (size < sizeof(struct gpu_sum) || size > GPU_RECORD_MAX_BYTES || bpf_probe_read_user(to, size, from))
+        return;
+    if (to->kind != RECORD_GPU_SUM && (to->kind != RECORD_GPU_WINDOW || size != sizeof(struct gpu_window)))
+        return;
+    to->size_bytes = size; /* the program could have changed it meanwhile */
+    to->time_ns = bpf_ktime_get_ns();
+    to->pid = id >> 32;
+    to->tid = id;
+    if (to->kind == RECORD_GPU_WINDOW)
+        count_gpu_window((const struct gpu_window *)to);
+    if (bpf_ringbuf_output(&records, to, size,
+                           bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
+                                                                                           : BPF_RB_NO_WAKEUP))
+        stat->ring_full++;
+}
+
+static __always_inline void take_gpu_record(struct user_registers *ctx)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct cpu_stats *stat = stats_get();
+
+    if (!scratch || !stat || !current_is_wanted() || !event_begin(stat))
+        return;
+    copy_gpu_record((const void *)PROBE_ARGUMENT(ctx), (struct record_header *)scratch->data, stat);
+    stat->at_work = 0;
+}
+
+SEC("uprobe")
+int event_gpu_record(struct user_registers *ctx)
+{
+    preemption_disable();
+    take_gpu_record(ctx);
+    preemption_enable();
+    return 0;
 }
 
 /* ---- requested address space ---- */

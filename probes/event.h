@@ -8,10 +8,12 @@ enum { RECORD_EVENT = 6 }; /* struct event_record: in files only, for the CPU sa
 
 #define EVENT_NAME_BYTES 256
 
+enum event_unit { EVENT_UNIT_COUNT, EVENT_UNIT_BYTES, EVENT_UNIT_NANOSECONDS };
+
 struct event_record { /* RECORD_EVENT */
     struct record_header h;
-    __u64 period;   /* events per sample; 0: a sample carries its own number of bytes */
-    __u32 is_bytes; /* the unit is bytes, not events */
+    __u64 period; /* events per sample; 0: a sample carries its own number of units */
+    __u32 unit;   /* enum event_unit */
     __u32 reserved;
     char name[EVENT_NAME_BYTES]; /* NUL-terminated: "page-faults", "sched:sched_switch" */
 };

@@ -8,9 +8,11 @@
 const char *frame_kind_name(enum frame_kind kind)
 {
     static const char *const names[FRAME_KIND_COUNT] = {
-        [FRAME_NATIVE] = "native",           [FRAME_KERNEL] = "kernel",       [FRAME_BPF] = "bpf",
-        [FRAME_INTERPRETED] = "interpreted", [FRAME_V8JS] = "v8js",           [FRAME_JVM] = "jvm",
-        [FRAME_DOTNET] = "dotnet",           [FRAME_TRUNCATED] = "truncated", [FRAME_WAIT] = "wait",
+        [FRAME_NATIVE] = "native", [FRAME_KERNEL] = "kernel",
+        [FRAME_BPF] = "bpf",       [FRAME_INTERPRETED] = "interpreted",
+        [FRAME_V8JS] = "v8js",     [FRAME_JVM] = "jvm",
+        [FRAME_DOTNET] = "dotnet", [FRAME_TRUNCATED] = "truncated",
+        [FRAME_WAIT] = "wait",     [FRAME_GPU] = "gpu",
     };
     return kind < FRAME_KIND_COUNT ? names[kind] : "native";
 }

@@ -20,6 +20,7 @@ enum frame_kind {
     FRAME_DOTNET,      /* "dotnet": code that .NET's runtime compiled */
     FRAME_TRUNCATED,   /* not code: the stack continues, but could not be walked further; `function` has the reason */
     FRAME_WAIT, /* not code: on top of the stack of a waiting thread, the reason of the wait: "[disk: pread64]" */
+    FRAME_GPU,  /* "gpu": work on a GPU, on top of the stack that launched it: a kernel, "[copy host to device]" */
     FRAME_KIND_COUNT,
 };
 

@@ -30,7 +30,8 @@ void profile_free(struct profile *p)
 
 int profile_set_type(struct profile *p, const struct sample_type *type)
 {
-    const struct sample_type *constant = sample_type_find(type->name);
+    const struct sample_type *constant =
+        sample_type_equal(type, &sample_type_gpu) ? &sample_type_gpu : sample_type_find(type->name);
     uint32_t name, unit, counts;
     if (constant && sample_type_equal(constant, type)) {
         p->type = constant;

@@ -13,6 +13,8 @@ const struct sample_type sample_type_off_cpu = {
     .name = "off_cpu", .unit = NANOSECONDS, .counts = "waits", .is_interval = true};
 const struct sample_type sample_type_wall = {
     .name = "wall", .unit = NANOSECONDS, .counts = "events", .is_interval = true};
+const struct sample_type sample_type_gpu = {
+    .name = "gpu", .unit = NANOSECONDS, .counts = "executions", .is_interval = true};
 
 const struct sample_type *sample_type_find(const char *name)
 {

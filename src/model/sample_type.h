@@ -16,6 +16,8 @@ struct sample_type {
 extern const struct sample_type sample_type_cpu, sample_type_off_cpu;
 /* The type of profiles that are the sum of both. No sample has it. */
 extern const struct sample_type sample_type_wall;
+/* The time in which work ran on a GPU (`sonde record --gpu`). */
+extern const struct sample_type sample_type_gpu;
 
 /* The type of samples of an event; borrows both texts. */
 static inline struct sample_type sample_type_of_event(const char *name, const char *unit)
@@ -23,7 +25,7 @@ static inline struct sample_type sample_type_of_event(const char *name, const ch
     return (struct sample_type){.name = name, .unit = unit, .counts = "samples"};
 }
 
-/* Finds one of the three types above by its name; NULL: unknown name. */
+/* Finds the type of an agent's windows (the first three above) by its name; NULL: unknown name. */
 const struct sample_type *sample_type_find(const char *name);
 
 /* Whether both have the same name and unit. */

@@ -29,7 +29,7 @@ export interface Hotspots {
     rows: Row[];
 }
 
-const KINDS: readonly string[] = ['native', 'kernel', 'bpf', 'interpreted', 'v8js', 'jvm', 'dotnet', 'truncated', 'wait'];
+const KINDS: readonly string[] = ['native', 'kernel', 'bpf', 'interpreted', 'v8js', 'jvm', 'dotnet', 'truncated', 'wait', 'gpu'];
 const number = (v: unknown): number => (typeof v === 'number' && Number.isFinite(v) && v >= 0 ? v : 0);
 const object = (v: unknown): Record<string, unknown> => (v !== null && typeof v === 'object' ? (v as Record<string, unknown>) : {});
 const list = (v: unknown): unknown[] => (Array.isArray(v) ? v : []);

@@ -19,6 +19,7 @@ const SHADES: Record<Kind, Shade> = {
     bpf: { hue: 278, spread: 14, chroma: 44 },
     truncated: { hue: 0, spread: 0, chroma: 0 },
     wait: { hue: 340, spread: 0, chroma: 52 },
+    gpu: { hue: 108, spread: 12, chroma: 58 },
     group: { hue: 220, spread: 0, chroma: 8 },
 };
 
@@ -32,6 +33,7 @@ export const KIND_NAMES: [Kind, string, string][] = [
     ['bpf', 'bpf', 'BPF programs in the kernel'],
     ['truncated', 'truncated', 'the stack continues here, but could not be unwound further'],
     ['wait', 'wait', 'why the thread did not run'],
+    ['gpu', 'GPU', 'kernels and copies on a GPU, on top of the stack that launched them'],
 ];
 
 function hash(text: string): number {

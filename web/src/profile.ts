@@ -1,8 +1,8 @@
 // Decodes and validates the profile of /api/v1/profile?format=json (docs/formats.md, "speedscope JSON") into a compact form. The input
 // may be an untrusted file: every number is checked before it is used as an index.
 
-export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'v8js' | 'jvm' | 'dotnet' | 'truncated' | 'wait' | 'group';
-const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'v8js', 'jvm', 'dotnet', 'truncated', 'wait']);
+export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'v8js' | 'jvm' | 'dotnet' | 'truncated' | 'wait' | 'gpu' | 'group';
+const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'v8js', 'jvm', 'dotnet', 'truncated', 'wait', 'gpu']);
 
 // Type of the weights: CPU time, off-CPU time, both, or event counts.
 export type Time = 'cpu' | 'off_cpu' | 'wall' | 'events';

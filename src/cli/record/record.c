@@ -498,7 +498,7 @@ static int run_record(int argc, char **argv)
 const struct subcommand subcommand_record = {
     .name = "record",
     .synopsis =
-        "[-a | -p PID | -c CONTAINER | -C NAME | -u USER] [-F HZ | --event EVENT | --off-cpu | --wall] [--wakers] [-d SECONDS] [-o FILE] [-- COMMAND...]",
+        "[-a | -p PID | -c CONTAINER | -C NAME | -u USER] [-F HZ | --event EVENT | --off-cpu | --wall | --gpu] [--wakers] [-d SECONDS] [-o FILE] [-- COMMAND...]",
     .summary = "Record a profile of CPU time, off-CPU time or events into a file",
     .details =
         "Formats by the file's ending: .pb.gz (pprof, for `go tool pprof`), .folded (stacks, for flamegraph.pl),\n"

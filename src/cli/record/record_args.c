@@ -45,6 +45,8 @@ static int parse_record_options(int argc, char **argv, struct record_args *args)
         {0, "off-cpu", OPTION_FLAG, &args->off_cpu, NULL,
          "off-CPU profile: place, reason and duration of the waits of threads", 0, 0},
         {0, "wall", OPTION_FLAG, &args->wall, NULL, "CPU time and off-CPU time in one profile", 0, 0},
+        {0, "gpu", OPTION_FLAG, &args->gpu, NULL,
+         "GPU time by the stack that launched it, of programs with libsonde-cuda (docs/gpu.md) and of COMMAND", 0, 0},
         {0, "wakers", OPTION_FLAG, &args->wakers, NULL,
          "with --off-cpu or --wall: add the waker and its stack, inverted, above each wait", 0, 0},
         {0, "min-wait", OPTION_DURATION, &args->min_wait_ns, "TIME",
@@ -86,6 +88,11 @@ static int check_option_combinations(const struct record_args *args, bool is_fil
             "record: --event cannot be combined with --off-cpu, --wall or -F (it samples by event count, not by time)");
         return -EINVAL;
     }
+    if (args->gpu && (args->events.count || args->off_cpu || args->wall || args->rate_hz)) {
+        log_error(
+            "record: --gpu cannot be combined with --event, --off-cpu, --wall or -F (it records what runs on a GPU)");
+        return -EINVAL;
+    }
     if (args->off_cpu && args->rate_hz) {
         log_error("record: --off-cpu cannot be combined with -F (it records every switch)");
         return -EINVAL;
@@ -100,7 +107,7 @@ static int check_option_combinations(const struct record_args *args, bool is_fil
         return -EINVAL;
     }
     if (args->replay && (is_filtered || args->record_events || args->rate_hz || args->duration_ns || args->off_cpu ||
-                         args->wall || args->wakers || args->events.count)) {
+                         args->wall || args->wakers || args->gpu || args->events.count)) {
         log_error(
             "record: --replay can be combined with -o, --lines and --inlines only (the recording determines the rest)");
         return -EINVAL;
@@ -139,7 +146,8 @@ int record_args_parse(int argc, char **argv, struct record_args *ret)
     if (r < 0)
         return r;
     args.lines |= args.inlines;
-    r = record_event_new(&args.events, args.period, &args.event);
+    r = args.gpu ? record_event_new_gpu(args.command, &args.event)
+                 : record_event_new(&args.events, args.period, &args.event);
     if (r < 0)
         return r;
     args.type = choose_type(&args);

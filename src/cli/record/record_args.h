@@ -21,7 +21,7 @@ struct record_args {
     const char *output, *record_events, *replay, *cri_socket;
     bool links;
     bool lines, inlines;
-    bool off_cpu, wall, wakers;
+    bool off_cpu, wall, wakers, gpu;
     const struct sample_type *type; /* NULL: of `event` */
     uint64_t min_wait_ns, sample_wait_ns;
     char **command; /* NULL: none */

@@ -4,8 +4,10 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/options.h"
 #include "cli/privileges.h"
+#include "cli/record/record_gpu.h"
 #include "model/profile.h"
 #include "model/task_filter.h"
 #include "resolve/elf/elf.h"
@@ -33,6 +35,7 @@ struct record_event {
     struct found_file files[FILES_MAX];
     size_t file_count;
     bool left_out; /* some sites or files exceeded the limits */
+    struct record_gpu *gpu;
 };
 
 /* ---- the name ---- */
@@ -87,6 +90,20 @@ int record_event_new(const struct option_texts *names, int64_t period, struct re
     return r;
 }
 
+int record_event_new_gpu(bool has_command, struct record_event **ret)
+{
+    _cleanup_(record_event_freep) struct record_event *e = calloc(1, sizeof(*e));
+    if (!e)
+        return -ENOMEM;
+    sample_event_gpu(&e->event);
+    int r = record_gpu_new(&e->gpu);
+    if (r == 0 && has_command)
+        r = record_gpu_prepare_command();
+    if (r == 0)
+        *ret = take_ptr(e);
+    return r;
+}
+
 int record_event_of_replay(const struct sample_event *event, struct record_event **ret)
 {
     struct record_event *e = calloc(1, sizeof(*e));
@@ -103,6 +120,7 @@ void record_event_free(struct record_event *e)
         return;
     for (size_t i = 0; i < e->file_count; i++)
         close(e->files[i].fd);
+    record_gpu_free(e->gpu);
     free(e);
 }
 
@@ -320,9 +338,12 @@ int record_event_find(struct record_event *e, const struct task_filter *filter, 
         break;
     case SAMPLE_EVENT_USER_PROBE:
         r = find_probe(e, filter, command);
+        e->event.sites = e->sites;
+        break;
+    case SAMPLE_EVENT_GPU:
+        r = record_gpu_find(e->gpu, filter, command, &e->event);
         break;
     }
-    e->event.sites = e->sites;
     *ret = &e->event;
     return r;
 }
@@ -340,7 +361,10 @@ const char *record_event_format(const struct record_event *e, uint64_t samples, 
                                 char out[RECORD_EVENT_TEXT_BYTES])
 {
     const unsigned long long count = samples, all = sum;
-    if (!e->event.period)
+    char time[32];
+    if (strcmp(e->event.unit, "nanoseconds") == 0)
+        snprintf(out, RECORD_EVENT_TEXT_BYTES, "%s on GPUs", units_format_duration(sum, time, sizeof(time)));
+    else if (!e->event.period)
         snprintf(out, RECORD_EVENT_TEXT_BYTES, "%llu events of %llu %s in all", count, all, e->event.unit);
     else if (e->event.period == 1)
         snprintf(out, RECORD_EVENT_TEXT_BYTES, "%llu events", count);
@@ -352,7 +376,9 @@ const char *record_event_format(const struct record_event *e, uint64_t samples, 
 void record_event_explain_none(const struct record_event *e, struct buf *out)
 {
     const unsigned long long period = e->event.period;
-    if (period > 1)
+    if (e->gpu)
+        buf_printf(out, "nothing that the selected processes launched has run on a GPU");
+    else if (period > 1)
         buf_printf(out, "no samples of %s: one sample is taken per %llu events%s; lower it with --period",
                    e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");
     else

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "sources/attach/sample_event.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ struct record_event;
 /* Parses the values of --event. `*ret` is NULL when there are none. `period` 0: the default of the event. -EINVAL,
  * -ENOMEM. */
 int record_event_new(const struct option_texts *names, int64_t period, struct record_event **ret);
+/* --gpu. Prepares the environment of a command, which must not have been forked yet. -ENOMEM, or -errno after logging.
+ */
+int record_event_new_gpu(bool has_command, struct record_event **ret);
 void record_event_free(struct record_event *e);
 DEFINE_FREEP(record_event)
 

@@ -222,6 +222,7 @@ enum code_origin code_origin(const struct frame *f, bool has_runtime)
     case FRAME_BPF:
     case FRAME_TRUNCATED:
     case FRAME_WAIT:
+    case FRAME_GPU:
     case FRAME_KIND_COUNT:
         break;
     }

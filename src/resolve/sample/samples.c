@@ -200,6 +200,11 @@ int sample_resolve(struct sample_resolver *r, const struct stack_record *record,
     return process ? 0 : -ENOENT;
 }
 
+int sample_demangle(struct sample_resolver *r, const char *symbol, char out[DEMANGLED_MAX])
+{
+    return symbols_demangle(r->native_frames.symbols, symbol, out);
+}
+
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text)
 {
     assert(s->frames == r->frames || s->frames == r->frame_storage);

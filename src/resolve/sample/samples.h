@@ -43,6 +43,9 @@ struct frame *sample_frames(struct sample_resolver *r);
 /* Names a return address of a kernel stack, as kernel_symbols_find does. */
 void sample_kernel_frame(struct sample_resolver *r, uint64_t address, struct frame *ret);
 
+/* Demangles a name that belongs to no file; see demangler_demangle. */
+int sample_demangle(struct sample_resolver *r, const char *symbol, char out[DEMANGLED_MAX]);
+
 /* Adds a frame of kind FRAME_WAIT as the leaf of `s`, or replaces the one added before. `s` must be the sample resolved
  * last, with its own frames. `text` is borrowed as long as `s` is used. */
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);

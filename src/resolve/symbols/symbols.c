@@ -465,6 +465,11 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
     return 0;
 }
 
+int symbols_demangle(struct symbols *s, const char *symbol, char out[DEMANGLED_MAX])
+{
+    return demangler_demangle(s->names_process, symbol, out);
+}
+
 static int find_in_record(struct symbols *s, struct record *o, const struct object *object, uint64_t offset,
                           uint64_t *ret_address, uint64_t *ret_key, const char **ret_text)
 {

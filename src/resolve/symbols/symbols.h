@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "model/metric.h"
 #include "resolve/object/object.h"
+#include "resolve/symbols/demangle.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,9 @@ struct symbol {
 /* Always fills `ret`; strings are borrowed until the next call. Returns 0, -ENOENT when no name covers the offset,
  * or -ETIMEDOUT when its file cannot be read at present. */
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret);
+
+/* Demangles a name that belongs to no file; see demangler_demangle. */
+int symbols_demangle(struct symbols *s, const char *symbol, char out[DEMANGLED_MAX]);
 
 /* Releases the open files and indexes that the last SYMBOLS_KEPT_LOOKUPS lookups did not use; cached names stay. The
  * agent calls this every second while it is short of memory: rebuilding indexes in use would cost CPU time each second.

@@ -35,6 +35,9 @@ static const struct {
     {"branch-misses", SAMPLE_EVENT_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, 20000},
 };
 
+static const char *const units[] = {
+    [EVENT_UNIT_COUNT] = "count", [EVENT_UNIT_BYTES] = "bytes", [EVENT_UNIT_NANOSECONDS] = "nanoseconds"};
+
 static const char *const forms[] = {"mmap", "brk", "tracepoint:SUBSYSTEM:NAME", "usdt:PROVIDER:PROBE",
                                     "usdt:/PATH:PROVIDER:PROBE"};
 
@@ -152,20 +155,32 @@ int sample_event_parse(const char *name, struct sample_event *ret)
     return 0;
 }
 
+void sample_event_gpu(struct sample_event *ret)
+{
+    *ret = (struct sample_event){.kind = SAMPLE_EVENT_GPU, .name = "gpu", .unit = units[EVENT_UNIT_NANOSECONDS]};
+}
+
 _Static_assert(sizeof(((struct sample_event *)0)->name) == EVENT_NAME_BYTES, "a name fits into its record");
+
+static uint32_t find_unit(const char *unit)
+{
+    uint32_t i = 0;
+    while (i < array_size(units) - 1 && strcmp(unit, units[i]) != 0)
+        i++;
+    return i;
+}
 
 void sample_event_to_record(const struct sample_event *e, struct event_record *ret)
 {
-    *ret = (struct event_record){.h = {.size_bytes = sizeof(*ret), .kind = RECORD_EVENT},
-                                 .period = e->period,
-                                 .is_bytes = strcmp(e->unit, "bytes") == 0};
+    *ret = (struct event_record){
+        .h = {.size_bytes = sizeof(*ret), .kind = RECORD_EVENT}, .period = e->period, .unit = find_unit(e->unit)};
     memcpy(ret->name, e->name, strlen(e->name)); /* the rest is zeroed */
 }
 
 bool sample_event_record_is_sound(const struct event_record *record)
 {
     size_t size = 0;
-    if (record->h.size_bytes != sizeof(*record) || record->is_bytes > 1)
+    if (record->h.size_bytes != sizeof(*record) || record->unit >= array_size(units))
         return false;
     while (size < sizeof(record->name) && (is_part_of_name(record->name[size]) || record->name[size] == ':'))
         size++;
@@ -174,7 +189,7 @@ bool sample_event_record_is_sound(const struct event_record *record)
 
 void sample_event_from_record(const struct event_record *record, struct sample_event *ret)
 {
-    *ret = (struct sample_event){.unit = record->is_bytes ? "bytes" : "count", .period = record->period};
+    *ret = (struct sample_event){.unit = units[record->unit], .period = record->period};
     snprintf(ret->name, sizeof(ret->name), "%s", record->name);
 }
 

@@ -32,7 +32,10 @@ static int attach_site(struct bpf_program *program, const struct user_probe_site
     char path[40];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", site->fd);
     /* The link is leaked on purpose: it goes away with the process. */
-    return bpf_program__attach_uprobe_opts(program, -1, path, site->file_offset, &options) ? 0 : -errno;
+    return bpf_program__attach_uprobe_opts(program, site->pid ? (pid_t)site->pid : -1, path, site->file_offset,
+                                           &options)
+               ? 0
+               : -errno;
 }
 
 static int compare_fds(const void *a, const void *b)

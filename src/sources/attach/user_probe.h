@@ -1,5 +1,5 @@
-/* Attaches a BPF program to code addresses in files, in every present and future process that maps them. A helper
- * process attaches, because the kernel waits for the memory lock of each such process, possibly forever
+/* Attaches a BPF program to code addresses in files, in every present and future process that maps them, or in one. A
+ * helper process attaches, because the kernel waits for the memory lock of each such process, possibly forever
  * (link_helper.h). If the site has a semaphore, the kernel increments it in each process, and decrements it when the
  * attaching process ends for any reason. */
 #pragma once
@@ -17,6 +17,7 @@ struct user_probe_site {
     int fd; /* of the file */
     uint64_t file_offset;
     uint64_t semaphore_offset; /* in the file; 0: none */
+    uint32_t pid;              /* this process only; 0: every process that maps the file */
 };
 
 #define USER_PROBE_SITES_MAX 256

@@ -10,6 +10,7 @@
 #include "sources/attach/sample_event.h"
 #include "sources/attach/tracepoint.h"
 #include "sources/cpu/cpu_load.h"
+#include "sources/cpu/gpu_probes.h"
 #include "sources/events/record_ring.h"
 #include "sources/sampling/sampling_rules.h"
 #include "sources/source.h"
@@ -39,6 +40,7 @@ struct cpu_source {
     struct perf_events *events;           /* NULL: the event is not counted per CPU */
     struct bpf_link *tracepoint_links[2]; /* tracepoint attachments; NULL: none */
     struct user_probes *probes;
+    struct gpu_probes *gpu;
     bool is_event, is_software; /* an event, not the clock; counted in software by the kernel */
     uint64_t limit_hz;          /* lower bound for the rate of an event while it is throttled */
     uint64_t *values;           /* per possible CPU: the count of its event */
@@ -65,6 +67,7 @@ static void cpu_free(void *self)
     for (size_t i = 0; i < array_size(s->tracepoint_links); i++)
         bpf_link__destroy(s->tracepoint_links[i]);
     user_probes_free(s->probes);
+    gpu_probes_free(s->gpu);
     record_ring_close(&s->ring);
     cpu_bpf__destroy(s->skeleton);
     free(s->stats);
@@ -116,6 +119,8 @@ static int attach_event(struct cpu_source *s, const struct sample_event *event)
         return tracepoint_attach(s->skeleton->progs.event_mmap, "syscalls", "sys_exit_mmap", &s->tracepoint_links[0]);
     case SAMPLE_EVENT_BRK:
         return attach_brk(s);
+    case SAMPLE_EVENT_GPU:
+        return gpu_probes_attach(s->skeleton, event, &s->gpu);
     case SAMPLE_EVENT_SOFTWARE:
     case SAMPLE_EVENT_HARDWARE:
         break;
@@ -203,6 +208,8 @@ static int cpu_start(void *self)
     struct cpu_source *s = self;
 
     s->skeleton->bss->enabled = 1;
+    if (s->gpu)
+        return gpu_probes_start(s->gpu);
     return s->events ? perf_events_enable(s->events) : 0;
 }
 
@@ -215,6 +222,8 @@ static int cpu_stop(void *self)
     if (!s->is_event)
         return 0;
     s->skeleton->bss->enabled = 0;
+    if (s->gpu)
+        gpu_probes_stop(s->gpu);
     if (s->probes && !user_probes_are_on(s->probes))
         return -ECHILD;
     return s->events ? perf_events_disable(s->events) : 0;

@@ -30,7 +30,7 @@ uint64_t cpu_weight(const struct source_services *services)
                            : NS_PER_SECOND / sampling_rules_clock_hz(services->rules, services->sample_hz);
 }
 
-/* Of the sampling programs, loads the one that fits the event. */
+/* Of the sampling programs, loads those that fit the event. */
 static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
 {
     const bool is_counted = !event || sample_event_is_counted(event);
@@ -41,9 +41,11 @@ static void choose_programs(struct cpu_bpf *k, const struct sample_event *event)
     k->rodata->event_period = event && event->period ? event->period : 1;
     bpf_program__set_autoload(k->progs.cpu_sample, is_counted);
     bpf_program__set_autoload(k->progs.event_tracepoint, kind == SAMPLE_EVENT_TRACEPOINT);
-    k->rodata->has_preempt_disable =
-        kind == SAMPLE_EVENT_USER_PROBE && preempt_count_find().has_preempt_disable_for_functions;
+    k->rodata->has_preempt_disable = (kind == SAMPLE_EVENT_USER_PROBE || kind == SAMPLE_EVENT_GPU) &&
+                                     preempt_count_find().has_preempt_disable_for_functions;
     bpf_program__set_autoload(k->progs.event_user_probe, kind == SAMPLE_EVENT_USER_PROBE);
+    bpf_program__set_autoload(k->progs.event_gpu_launch, kind == SAMPLE_EVENT_GPU);
+    bpf_program__set_autoload(k->progs.event_gpu_record, kind == SAMPLE_EVENT_GPU);
     bpf_program__set_autoload(k->progs.event_mmap, kind == SAMPLE_EVENT_MMAP);
     bpf_program__set_autoload(k->progs.event_brk_enter, kind == SAMPLE_EVENT_BRK);
     bpf_program__set_autoload(k->progs.event_brk, kind == SAMPLE_EVENT_BRK);

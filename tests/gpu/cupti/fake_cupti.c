@@ -47,6 +47,11 @@ struct fake_cupti *fake_cupti(void)
     return &fake;
 }
 
+int fake_cupti_is_subscribed(void)
+{
+    return fake.subscribed;
+}
+
 /* ---- subscribers ---- */
 
 int cuptiGetVersion(uint32_t *version)

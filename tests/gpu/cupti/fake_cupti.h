@@ -27,6 +27,9 @@ struct fake_cupti {
 
 struct fake_cupti *fake_cupti(void);
 
+/* Whether the library under test is; for programs in Python. */
+int fake_cupti_is_subscribed(void);
+
 /* The program's thread is in a call: of the driver or the runtime. */
 void fake_cupti_call(uint32_t site, uint32_t domain, uint32_t call, uint32_t correlation);
 

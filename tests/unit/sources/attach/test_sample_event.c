@@ -172,9 +172,9 @@ static void test_recorded_events(void **state)
     record.h.size_bytes -= 8;
     assert_false(signals_check_record(&record.h));
     record.h.size_bytes += 8;
-    record.is_bytes = 2;
+    record.unit = 3;
     assert_false(signals_check_record(&record.h));
-    record.is_bytes = 0;
+    record.unit = 0;
     memset(record.name, 'n', sizeof(record.name)); /* not terminated */
     assert_false(signals_check_record(&record.h));
     record.name[sizeof(record.name) - 1] = '\0';
