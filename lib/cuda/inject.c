@@ -50,9 +50,11 @@ static void *run_thread(void *nothing)
     return NULL;
 }
 
-/* In the child, only the thread that forked exists, and the driver supports no CUDA. */
+/* In the child, only the thread that forked exists, and the driver supports no CUDA. The library's thread may have held
+ * the lock at that moment, and cannot release it here. */
 static void after_fork(void)
 {
+    window_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     in_window = false;
     window_fork();
 }

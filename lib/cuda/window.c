@@ -257,6 +257,7 @@ static int try_open(const char **ret_what)
         *ret_what = "CUPTI is still detaching from the last recording";
         return -1;
     }
+    launches_begin(++windows);
     *ret_what = "out of memory";
     set_results(sums_new());
     if (!sums)
@@ -271,7 +272,6 @@ static int try_open(const char **ret_what)
 void window_open(void)
 {
     const char *reason = "";
-    launches_begin(++windows);
     const int error = try_open(&reason);
     is_open = error == CUPTI_OK;
     report_state(is_open ? GPU_WINDOW_BEGAN : GPU_WINDOW_REFUSED, error, is_open ? "" : reason);

@@ -82,23 +82,29 @@ static bool is_observer(const struct frame *frame)
     return frame->kind == FRAME_NATIVE && (starts_with(file, "libsonde-cuda.so") || starts_with(file, "libcupti.so"));
 }
 
+/* In place of labels of the same names that the program set. */
+static bool is_gpu_label(const struct sample_label *label)
+{
+    return strcmp(label->key, "gpu.device") == 0 || strcmp(label->key, "gpu.work") == 0;
+}
+
 static int compare_labels(const void *a, const void *b)
 {
     return strcmp(((const struct sample_label *)a)->key, ((const struct sample_label *)b)->key);
 }
 
-/* Beside those that the program set. */
 static void put_labels(struct gpu_frames *f, const struct gpu_sum *sum, struct sample *s)
 {
-    const size_t own = s->label_count < GPU_FRAMES_LABELS_MAX - 2 ? s->label_count : GPU_FRAMES_LABELS_MAX - 2;
+    size_t count = 2;
     snprintf(f->device, sizeof(f->device), "%u", sum->device);
     f->labels[0] = (struct sample_label){"gpu.device", f->device};
     f->labels[1] = (struct sample_label){"gpu.work", work_names[sum->work]};
-    if (own)
-        memcpy(f->labels + 2, s->labels, own * sizeof(*f->labels));
-    qsort(f->labels, own + 2, sizeof(*f->labels), compare_labels);
+    for (size_t i = 0; i < s->label_count && count < GPU_FRAMES_LABELS_MAX; i++)
+        if (!is_gpu_label(&s->labels[i]))
+            f->labels[count++] = s->labels[i];
+    qsort(f->labels, count, sizeof(*f->labels), compare_labels);
     s->labels = f->labels;
-    s->label_count = own + 2;
+    s->label_count = count;
 }
 
 static int reserve(struct gpu_frames *f, size_t count)

@@ -1,6 +1,7 @@
 /* Signal "gpu_time": GPU time by launch stack, from what libsonde-cuda reports in the observed programs (lib/cuda). The
  * records come from the programs of the CPU source, for `sonde record --gpu`. */
 #include "base/buf.h"
+#include "base/saturated.h"
 #include "resolve/sample/samples.h"
 #include "signals/gpu_time/gpu_frames.h"
 #include "signals/gpu_time/launch_stacks.h"
@@ -19,7 +20,7 @@ struct gpu_time {
     const struct signal_services *services;
     struct launch_stacks *stacks; /* NULL: no launch yet */
     struct gpu_frames frames;
-    uint64_t executions;
+    uint64_t executions, ns;
     uint64_t unlaunched, lost; /* of them: without a stack because it was not taken, or is not known any more */
     uint64_t began, ended;     /* windows */
     uint64_t launches, taken;  /* of the windows that ended: launches; of them, with a stack */
@@ -76,6 +77,17 @@ static bool check_sum(const struct record_header *header)
            !memchr(s + 1, '\0', s->name_bytes);
 }
 
+/* Programs write sums: false where the total of all of them would leave the range of a profile's values. */
+static bool add_to_totals(struct gpu_time *g, const struct gpu_sum *sum)
+{
+    const uint64_t max = INT64_MAX;
+    if (sum->count > max - g->executions || sum->ns > max - g->ns)
+        return false;
+    g->executions += sum->count;
+    g->ns += sum->ns;
+    return true;
+}
+
 /* A record for the process alone. */
 static struct stack_record stack_of_process(const struct record_header *header)
 {
@@ -90,17 +102,20 @@ static void take_sum(void *self, const struct record_header *header)
 {
     struct gpu_time *g = self;
     const struct gpu_sum *sum = (const struct gpu_sum *)header;
+    if (!add_to_totals(g, sum)) {
+        g->services->losses->count[LOSS_DECODE]++;
+        return;
+    }
     const struct stack_record none = stack_of_process(header);
     const struct stack_record *launch =
         sum->launch && g->stacks ? launch_stacks_get(g->stacks, header->pid, sum->launch) : NULL;
     const char *without = launch ? NULL : sum->launch ? GPU_FRAMES_LOST : GPU_FRAMES_NOT_TAKEN;
     struct sample sample;
     sample_resolve(g->services->resolver, launch ? launch : &none, g->services->losses, &sample);
-    g->executions += sum->count;
     g->unlaunched += sum->launch ? 0 : sum->count;
     g->lost += without && sum->launch ? sum->count : 0;
     if (gpu_frames_put(&g->frames, g->services->resolver, sum, without, &sample) < 0) {
-        g->services->losses->count[LOSS_NOT_KEPT]++;
+        g->services->losses->count[LOSS_NOT_KEPT] += sum->count;
         return;
     }
     g->services->emit_sample(g->services->pipeline, &sample);
@@ -131,11 +146,11 @@ static void take_window(void *self, const struct record_header *header)
         break;
     case GPU_WINDOW_ENDED:
         g->ended++;
-        g->launches += w->launches;
-        g->taken += w->stacks;
-        g->untimed += w->untimed;
-        g->dropped += w->dropped;
-        g->unnamed += w->unnamed;
+        g->launches = saturated_sum(g->launches, w->launches);
+        g->taken = saturated_sum(g->taken, w->stacks);
+        g->untimed = saturated_sum(g->untimed, w->untimed);
+        g->dropped = saturated_sum(g->dropped, w->dropped);
+        g->unnamed = saturated_sum(g->unnamed, w->unnamed);
         break;
     case GPU_WINDOW_STATE_COUNT:
         break;

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_MAX 16384u /* a power of 2 */
-#define CHAINS      ENTRIES_MAX
-#define NONE        UINT32_MAX
+#define CHAINS LAUNCH_STACKS_MAX
+#define NONE   UINT32_MAX
+
+_Static_assert((LAUNCH_STACKS_MAX & (LAUNCH_STACKS_MAX - 1)) == 0, "places count on past 2^32");
 
 struct entry {
     struct stack_record *record; /* NULL: dropped */
@@ -15,7 +16,7 @@ struct entry {
 };
 
 struct launch_stacks {
-    struct entry entries[ENTRIES_MAX]; /* place i % ENTRIES_MAX for the i-th */
+    struct entry entries[LAUNCH_STACKS_MAX]; /* place i % LAUNCH_STACKS_MAX for the i-th */
     uint32_t chains[CHAINS];
     uint32_t first, end; /* entries in use: [first, end), which count on */
     size_t bytes, max_bytes;
@@ -60,7 +61,7 @@ static void drop(struct launch_stacks *l, uint32_t place)
 
 static void drop_oldest(struct launch_stacks *l)
 {
-    drop(l, l->first++ % ENTRIES_MAX);
+    drop(l, l->first++ % LAUNCH_STACKS_MAX);
 }
 
 void launch_stacks_free(struct launch_stacks *l)
@@ -89,9 +90,10 @@ int launch_stacks_put(struct launch_stacks *l, const struct stack_record *record
     if (!copy)
         return -ENOMEM;
     memcpy(copy, record, record->h.size_bytes);
-    while (l->first != l->end && (l->end - l->first == ENTRIES_MAX || l->bytes + copy->h.size_bytes > l->max_bytes))
+    while (l->first != l->end &&
+           (l->end - l->first == LAUNCH_STACKS_MAX || l->bytes + copy->h.size_bytes > l->max_bytes))
         drop_oldest(l);
-    const uint32_t place = l->end++ % ENTRIES_MAX;
+    const uint32_t place = l->end++ % LAUNCH_STACKS_MAX;
     uint32_t *chain = chain_of(l, copy->h.pid, launch_of(copy));
     l->entries[place] = (struct entry){.record = copy, .next = *chain};
     *chain = place;
@@ -108,6 +110,6 @@ const struct stack_record *launch_stacks_get(const struct launch_stacks *l, uint
 void launch_stacks_forget(struct launch_stacks *l, uint32_t pid)
 {
     for (uint32_t i = l->first; i != l->end; i++)
-        if (l->entries[i % ENTRIES_MAX].record && l->entries[i % ENTRIES_MAX].record->h.pid == pid)
-            drop(l, i % ENTRIES_MAX);
+        if (l->entries[i % LAUNCH_STACKS_MAX].record && l->entries[i % LAUNCH_STACKS_MAX].record->h.pid == pid)
+            drop(l, i % LAUNCH_STACKS_MAX);
 }

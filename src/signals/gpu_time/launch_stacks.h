@@ -11,14 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define LAUNCH_STACKS_MAX 16384u
+
 struct launch_stacks;
 
-/* The caller frees `*ret`. -ENOMEM. */
+/* `max_bytes`: of the records; a single larger one is kept all the same. The caller frees `*ret`. -ENOMEM. */
 int launch_stacks_new(size_t max_bytes, struct launch_stacks **ret);
 void launch_stacks_free(struct launch_stacks *l);
 DEFINE_FREEP(launch_stacks)
 
-/* Copies a RECORD_GPU_LAUNCH. -ENOMEM. */
+/* Copies a RECORD_GPU_LAUNCH. It replaces one of the same process and number. -ENOMEM. */
 int launch_stacks_put(struct launch_stacks *l, const struct stack_record *record);
 
 /* Borrowed until the next put or forget; NULL: unknown. */
