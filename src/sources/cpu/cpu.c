@@ -223,7 +223,7 @@ static int cpu_stop(void *self)
         return 0;
     s->skeleton->bss->enabled = 0;
     if (s->gpu)
-        gpu_probes_stop(s->gpu);
+        return gpu_probes_stop(s->gpu);
     if (s->probes && !user_probes_are_on(s->probes))
         return -ECHILD;
     return s->events ? perf_events_disable(s->events) : 0;

@@ -47,12 +47,14 @@ static bool all_windows_ended(const struct gpu_probes *g)
     return counters->gpu_windows_ended >= counters->gpu_windows_began;
 }
 
-void gpu_probes_stop(struct gpu_probes *g)
+int gpu_probes_stop(struct gpu_probes *g)
 {
+    const bool were_on = g->launches && user_probes_are_on(g->launches) && user_probes_are_on(g->records);
     user_probes_free(g->launches);
     g->launches = NULL;
     for (unsigned ms = 0; ms < END_MS && !all_windows_ended(g); ms += 10)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    return were_on ? 0 : -ECHILD;
 }
 
 void gpu_probes_free(struct gpu_probes *g)

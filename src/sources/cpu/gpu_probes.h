@@ -12,7 +12,8 @@ struct sample_event;
 int gpu_probes_attach(struct cpu_bpf *k, const struct sample_event *event, struct gpu_probes **ret);
 /* Attaches to launches: recording begins, in a running process within some tenths of a second. -errno likewise. */
 int gpu_probes_start(struct gpu_probes *g);
-/* Detaches from launches, and waits for the last reports of all processes: two seconds at most. */
-void gpu_probes_stop(struct gpu_probes *g);
+/* Detaches from launches, and waits for the last reports of all processes: two seconds at most. -ECHILD: a helper
+ * process that held the probes had ended before. */
+int gpu_probes_stop(struct gpu_probes *g);
 void gpu_probes_free(struct gpu_probes *g);
 DEFINE_FREEP(gpu_probes)
