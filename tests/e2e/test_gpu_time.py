@@ -40,14 +40,24 @@ def attached(run):
 
 
 def record_command(sonde, path, *arguments, **variables):
-    """`sonde record --gpu` of the program."""
+    """`sonde record --gpu` of the program, which names the library to it."""
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "CUDA_INJECTION64_PATH"}
     return subprocess.run([sonde, "record", "--gpu", "-o", path, *arguments, "--", "/usr/bin/python3", PROGRAM, "once"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=120, env={**ENVIRONMENT, **variables})
+                          capture_output=True, text=True, timeout=120, env={**environment, **variables})
 
 
-def test_work_has_the_stack_that_launched_it(recording, attached):
+def refused(sonde, path, *arguments, **variables):
+    """What `sonde record --gpu` prints when it cannot begin."""
+    done = subprocess.run([sonde, "record", "--gpu", "-o", path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          env={**ENVIRONMENT, **variables})
+    assert done.returncode != 0
+    return done.stderr
+
+
+def test_work_has_the_stack_that_launched_it(recording, attached, sonde, tmp_path):
     recorded = recording("--gpu", "-p", attached.pid)
     wait_for(lambda: "launched" in attached.facts(), 60, "the launches", [attached.running.error])
+    assert "another `sonde record --gpu` is running" in refused(sonde, tmp_path / "second.pb.gz", "-p", str(attached.pid), "-d", "1")
     profile = recorded.finish()
     assert by_stack(profile.samples) == program.EXPECTED
     assert {(s.frames[-1], s.labels["gpu.work"], s.labels["gpu.device"]) for s in profile.samples} == {
@@ -88,8 +98,12 @@ def test_steps_back_from_another_profiler(sonde, root, tmp_path):
     assert "1 processes not recorded (pid " in done.stderr and ": another profiler is subscribed to CUPTI, error 39)" in done.stderr, done.stderr
 
 
-def test_a_process_without_the_library_is_an_error(sonde, root, tmp_path):
-    done = subprocess.run([sonde, "record", "--gpu", "-p", str(os.getpid()), "-d", "1", "-o", tmp_path / "none.pb.gz"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
-    assert done.returncode != 0
-    assert f"process {os.getpid()} does not have libsonde-cuda: start it with CUDA_INJECTION64_PATH={LIBRARY}" in done.stderr
+def test_says_what_is_missing(sonde, root, tmp_path):
+    path, other = tmp_path / "none.pb.gz", FAKES / "libcuda.so.1"
+    assert f"process {os.getpid()} does not have libsonde-cuda: start it with CUDA_INJECTION64_PATH={LIBRARY}" in refused(
+        sonde, path, "-p", str(os.getpid()), "-d", "1")
+    assert f"{other} is not libsonde-cuda: unset CUDA_INJECTION64_PATH" in refused(sonde, path, "--", "true", CUDA_INJECTION64_PATH=str(other))
+    assert "/none.so cannot be read" in refused(sonde, path, "--", "true", CUDA_INJECTION64_PATH="/none.so")
+    done = subprocess.run([sonde, "record", "--gpu", "-o", path, "--", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+    assert done.returncode == 0
+    assert "nothing ran on a GPU" in done.stderr

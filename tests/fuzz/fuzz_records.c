@@ -4,6 +4,7 @@
 #include "sources/events/record_file.h"
 
 #include "probes/event.h"
+#include "probes/gpu_time.h"
 #include "probes/process.h"
 #include "probes/unwind/stack.h"
 
@@ -25,6 +26,13 @@ static uint64_t follow(const struct record_header *header)
         sum += strlen(s->comm);
     } else if (header->kind == RECORD_EVENT) {
         sum += strlen(((const struct event_record *)header)->name);
+    } else if (header->kind == RECORD_GPU_SUM) {
+        const struct gpu_sum *s = (const struct gpu_sum *)header;
+
+        if (strnlen((const char *)(s + 1), s->name_bytes) != s->name_bytes)
+            abort();
+    } else if (header->kind == RECORD_GPU_WINDOW) {
+        sum += strlen(((const struct gpu_window *)header)->reason);
     } else if (header->kind == RECORD_PROCESS_MMAP) {
         const struct process_mmap *m = (const struct process_mmap *)header;
 

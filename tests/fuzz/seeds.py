@@ -103,6 +103,9 @@ def wires():
     yield "life", head + b"".join(record(10 ** 12 + i * 1000, kind, body) for i, (kind, body) in enumerate(life))
     event = struct.pack("<QII256s", 1, 0, 0, b"sched:sched_switch")
     yield "events", head + b"".join(record(10 ** 12 + i, kind, body) for i, (kind, body) in enumerate([(6, event), (1, sample([0x401234], [], weight=1)), (6, event), (6, event[:-1] + b"x")]))
+    sums = [(193, struct.pack("<IIQQBBHI", launch, 0, 2, 100, work, graph, len(name), 0) + name) for launch, work, graph, name in ((7, 0, 0, b"_Z4gemmPf"), (7, 0, 1, b"k"), (0, 2, 0, b"copy"), (8, 1, 0, b"ncclDevKernel_X"))]
+    windows = [(194, struct.pack("<Ii6Q64s", state, error, 9, 3, 8, 1, 1, 1, reason)) for state, error, reason in ((0, 0, b""), (1, 39, b"another profiler"), (2, 0, b""))]
+    yield "gpu", head + b"".join(record(10 ** 12 + i, kind, body) for i, (kind, body) in enumerate([(6, struct.pack("<QII256s", 0, 2, 0, b"gpu")), *life[:3], windows[0], (192, sample([0x401234], [], weight=7)), *sums, (17, b"new".ljust(16, b"\0")), *sums, *windows, (19, b"")]))
     yield "lost", head + record(10 ** 12, 21, b"") + record(10 ** 12 + 1, 20, mapping(b"//anon", b"\1" * 20)) + record(10 ** 12 + 2, 1, sample([0x400100], []))
     waker, wait = sample([0x402345], [], weight=0x40000000 << 32 | 0x40000000), "<5QIi4BI16s"
     yield "waits", head + record(10 ** 12, 2, sample([0x401234], [])) + b"".join(record(10 ** 12 + 10 + i, 5, waker, pid) for i, pid in enumerate((0x40000001, 0))) + b"".join(

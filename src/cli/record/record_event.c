@@ -98,7 +98,7 @@ int record_event_new_gpu(bool has_command, struct record_event **ret)
     sample_event_gpu(&e->event);
     int r = record_gpu_new(&e->gpu);
     if (r == 0 && has_command)
-        r = record_gpu_prepare_command();
+        r = record_gpu_prepare_command(e->gpu);
     if (r == 0)
         *ret = take_ptr(e);
     return r;
@@ -377,7 +377,7 @@ void record_event_explain_none(const struct record_event *e, struct buf *out)
 {
     const unsigned long long period = e->event.period;
     if (e->gpu)
-        buf_printf(out, "nothing that the selected processes launched has run on a GPU");
+        buf_puts(out, record_gpu_explain_none());
     else if (period > 1)
         buf_printf(out, "no samples of %s: one sample is taken per %llu events%s; lower it with --period",
                    e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");

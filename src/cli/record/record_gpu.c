@@ -9,12 +9,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #define PROVIDER "sonde_cuda"
 #define VARIABLE "CUDA_INJECTION64_PATH"
+#define BUILT    "/lib/libsonde-cuda.so" /* beside a program that was not installed */
 
 struct probe_sites {
     struct user_probe_site all[USER_PROBE_SITES_MAX];
@@ -30,12 +34,31 @@ struct record_gpu {
     struct probe_sites launches, records;
     struct library libraries[USER_PROBE_SITES_MAX];
     size_t library_count;
-    uint32_t pid; /* attach to this process only; 0: to all */
+    uint32_t pid;        /* attach to this process only; 0: to all */
+    bool is_recording;   /* another `sonde record --gpu` holds the lock of a library */
+    char path[PATH_MAX]; /* of the library that programs should load */
 };
+
+/* The one that the environment names; else the one of this program's build, or the installed one. */
+static void set_path(struct record_gpu *g)
+{
+    const char *given = getenv(VARIABLE);
+    char program[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - sizeof(BUILT));
+    snprintf(g->path, sizeof(g->path), "%s", given && given[0] ? given : SONDE_CUDA_LIBRARY);
+    if (n <= 0 || (given && given[0]))
+        return;
+    program[n] = '\0';
+    memcpy(strrchr(program, '/'), BUILT, sizeof(BUILT));
+    if (access(program, R_OK) == 0)
+        snprintf(g->path, sizeof(g->path), "%s", program);
+}
 
 int record_gpu_new(struct record_gpu **ret)
 {
     struct record_gpu *g = calloc(1, sizeof(*g));
+    if (g)
+        set_path(g);
     *ret = g;
     return g ? 0 : -ENOMEM;
 }
@@ -49,20 +72,22 @@ void record_gpu_free(struct record_gpu *g)
     free(g);
 }
 
-static const char *library_path(void)
+int record_gpu_prepare_command(const struct record_gpu *g)
 {
-    const char *path = getenv(VARIABLE);
-    return path && path[0] ? path : SONDE_CUDA_LIBRARY;
+    if (access(g->path, R_OK) < 0)
+        return log_errno(-errno, "record: %s cannot be read", g->path);
+    return setenv(VARIABLE, g->path, 1) < 0 ? -errno : 0;
 }
 
-int record_gpu_prepare_command(void)
+/* Two recorders would share the windows of the processes, and the later one would count what ran before it came. The
+ * lock lasts as long as a process has the descriptor: until the end of the recorder and of its helpers. Some network
+ * file systems have no such locks. */
+static bool is_locked_by_other(int fd)
 {
-    if (access(library_path(), R_OK) < 0)
-        return log_errno(-errno, "record: %s cannot be read", library_path());
-    return setenv(VARIABLE, library_path(), 1) < 0 ? -errno : 0;
+    return flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* Returns the descriptor of the file, which is opened once, or -errno. */
+/* Returns the descriptor of the file, which is opened and locked once, or -errno. */
 static int open_library(struct record_gpu *g, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -74,6 +99,10 @@ static int open_library(struct record_gpu *g, const char *path)
             return g->libraries[i].fd;
     if (g->library_count == USER_PROBE_SITES_MAX)
         return -ENOSPC;
+    if (is_locked_by_other(fd)) {
+        g->is_recording = true;
+        return -EBUSY;
+    }
     struct library *l = &g->libraries[g->library_count++];
     *l = (struct library){.device = st.st_dev, .inode = st.st_ino, .fd = take_fd(&fd)};
     return l->fd;
@@ -96,7 +125,7 @@ static void add_sites(struct record_gpu *g, const char *path, const struct usdt_
 {
     const int fd = open_library(g, path);
     if (fd < 0)
-        return; /* the process is gone */
+        return; /* the process is gone, or another recorder is there */
     for (size_t i = 0; i < count; i++) {
         struct probe_sites *to = strcmp(sites[i].name, "launch") == 0   ? &g->launches
                                  : strcmp(sites[i].name, "record") == 0 ? &g->records
@@ -115,12 +144,13 @@ static int take_probe(void *context, const struct usdt_probe *probe)
     return 0;
 }
 
-/* The library that later processes will load. */
+/* The library that later processes will load. -EBADMSG: another library. */
 static int add_installed(struct record_gpu *g)
 {
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
-    _cleanup_close_ int fd = open(library_path(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    _cleanup_close_ int fd = open(g->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool has_probes = false;
     if (fd < 0)
         return -errno;
     int r = elf_open(fd, &elf);
@@ -128,10 +158,14 @@ static int add_installed(struct record_gpu *g)
         return r;
     take_fd(&fd);
     r = usdt_probes_read(elf, &probes);
-    for (size_t i = 0; r == 0 && i < probes->count; i++)
-        if (strcmp(probes->sites[i].provider, PROVIDER) == 0)
-            add_sites(g, library_path(), &probes->sites[i], 1);
-    return r;
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < probes->count; i++)
+        if (strcmp(probes->sites[i].provider, PROVIDER) == 0) {
+            add_sites(g, g->path, &probes->sites[i], 1);
+            has_probes = true;
+        }
+    return has_probes ? 0 : -EBADMSG;
 }
 
 static int find_in_named(struct record_gpu *g, struct usdt_processes *processes, const struct task_filter *filter)
@@ -140,23 +174,30 @@ static int find_in_named(struct record_gpu *g, struct usdt_processes *processes,
         const size_t before = g->launches.count;
         g->pid = filter->pids[i];
         int r = usdt_processes_look(processes, g->pid);
-        if (r < 0)
+        if (r < 0 || g->is_recording)
             return r;
         if (g->launches.count == before) {
-            log_error("record: process %u does not have libsonde-cuda: start it with " VARIABLE "=%s", g->pid,
-                      library_path());
+            log_error("record: process %u does not have libsonde-cuda: start it with " VARIABLE "=%s", g->pid, g->path);
             return -ENOENT;
         }
     }
     return 0;
 }
 
-static int find_in_all(struct record_gpu *g, struct usdt_processes *processes)
+static int explain_library(const struct record_gpu *g, int error)
+{
+    if (error != -EBADMSG)
+        return log_errno(error, "record: no process has libsonde-cuda, and %s cannot be read", g->path);
+    log_error("record: %s is not libsonde-cuda: unset " VARIABLE, g->path);
+    return error;
+}
+
+static int find_in_all(struct record_gpu *g, struct usdt_processes *processes, bool has_command)
 {
     int installed = add_installed(g), r = usdt_processes_walk(processes);
-    if (r < 0 || g->launches.count)
+    if (r < 0 || g->is_recording)
         return r;
-    return log_errno(installed, "record: no process has libsonde-cuda, and %s cannot be read", library_path());
+    return g->launches.count == 0 || (has_command && installed < 0) ? explain_library(g, installed) : 0;
 }
 
 int record_gpu_find(struct record_gpu *g, const struct task_filter *filter, bool has_command,
@@ -166,10 +207,22 @@ int record_gpu_find(struct record_gpu *g, const struct task_filter *filter, bool
     _cleanup_(usdt_processes_freep) struct usdt_processes *processes = NULL;
     int r = usdt_processes_new(&of_library, take_probe, g, &processes);
     if (r == 0)
-        r = filter->pid_count && !has_command ? find_in_named(g, processes, filter) : find_in_all(g, processes);
+        r = filter->pid_count && !has_command ? find_in_named(g, processes, filter)
+                                              : find_in_all(g, processes, has_command);
+    if (r == 0 && g->is_recording) {
+        log_error("record: another `sonde record --gpu` is running: its end, or Ctrl-C there, lets this one begin");
+        r = -EBUSY;
+    }
     event->sites = g->launches.all;
     event->site_count = g->launches.count;
     event->record_sites = g->records.all;
     event->record_site_count = g->records.count;
     return r;
+}
+
+const char *record_gpu_explain_none(void)
+{
+    return access("/proc/driver/nvidia/version", F_OK) == 0
+               ? "nothing ran on a GPU that a selected process with libsonde-cuda launched"
+               : "nothing ran on a GPU: NVIDIA's driver is not loaded on this machine";
 }

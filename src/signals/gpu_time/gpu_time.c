@@ -23,6 +23,7 @@ struct gpu_time {
     uint64_t executions, ns;
     uint64_t unlaunched, lost; /* of them: without a stack because it was not taken, or is not known any more */
     uint64_t began, ended;     /* windows */
+    uint64_t reported;         /* executions in the sums of the windows that ended */
     uint64_t launches, taken;  /* of the windows that ended: launches; of them, with a stack */
     uint64_t untimed, dropped, unnamed; /* likewise, executions */
     uint64_t refusals;
@@ -146,6 +147,7 @@ static void take_window(void *self, const struct record_header *header)
         break;
     case GPU_WINDOW_ENDED:
         g->ended++;
+        g->reported = saturated_sum(g->reported, w->executions);
         g->launches = saturated_sum(g->launches, w->launches);
         g->taken = saturated_sum(g->taken, w->stacks);
         g->untimed = saturated_sum(g->untimed, w->untimed);
@@ -191,6 +193,8 @@ static void summarize(void *self, struct buf *text)
     put_count(text, g->untimed, "left out: without plausible times, or not finished");
     put_count(text, g->dropped, "dropped by CUPTI");
     put_count(text, g->unnamed, "beyond the limit of kernel names");
+    if (g->began == g->ended && g->reported > g->executions)
+        put_count(text, g->reported - g->executions, "whose records were lost");
     if (g->began > g->ended)
         put_count(text, g->began - g->ended, "processes that ended without their last report");
     if (g->refusals) {

@@ -172,6 +172,8 @@ static void deliver(void)
 int cuptiActivityFlushAll(uint32_t flag)
 {
     (void)flag;
+    if (fake.on_flush)
+        fake.on_flush();
     pthread_mutex_lock(&lock);
     deliver();
     pthread_mutex_unlock(&lock);

@@ -22,7 +22,8 @@ struct fake_cupti {
     atomic_bool subscribed; /* the library under test is */
     atomic_bool kinds[FAKE_KINDS];
     _Atomic uint32_t calls_enabled;
-    uint64_t no_buffer; /* records for which the library gave no buffer */
+    uint64_t no_buffer;     /* records for which the library gave no buffer */
+    void (*on_flush)(void); /* in the thread that flushes */
 };
 
 struct fake_cupti *fake_cupti(void);

@@ -18,7 +18,10 @@
 #define BASE   (1000 * SLOT)
 
 static const struct sample_type page_faults = {.name = "page-faults", .unit = "count", .counts = "samples"},
-                                gpu = {.name = "gpu", .unit = "nanoseconds", .counts = "kernels", .is_interval = true};
+                                transfer = {.name = "transfer",
+                                            .unit = "nanoseconds",
+                                            .counts = "transfers",
+                                            .is_interval = true};
 
 static struct windows *new_windows(uint32_t types_max, size_t max_bytes, size_t detail_max_bytes)
 {
@@ -56,7 +59,7 @@ static struct profile *snapshot(struct windows *w, const struct sample_type *typ
 static void test_first_sample_of_a_type_creates_its_window(void **state)
 {
     (void)state;
-    static const struct sample_type *const types[] = {&sample_type_cpu, &page_faults, &gpu};
+    static const struct sample_type *const types[] = {&sample_type_cpu, &page_faults, &transfer};
     _cleanup_(windows_freep) struct windows *w = new_windows(3, 1 << 20, 1 << 16);
     for (size_t i = 0; i < array_size(types); i++) {
         const struct profile_filter filter = {.type = types[i]};
@@ -95,7 +98,7 @@ static void test_expected_type_is_empty_before_its_first_sample(void **state)
     _cleanup_(windows_freep) struct windows *w = new_windows(1, 1 << 20, 0);
     assert_int_equal(windows_expect(w, &page_faults, 7), 0);
     windows_observe(w, &page_faults, true, BASE);
-    windows_observe(w, &gpu, true, BASE); /* there is no such window */
+    windows_observe(w, &transfer, true, BASE); /* there is no such window */
     for (uint64_t i = 0; i < 2; i++) {
         _cleanup_(profile_freep) struct profile *p = snapshot(w, &page_faults);
         assert_int_equal(fixture_count(p), i);
@@ -112,10 +115,10 @@ static void test_number_of_types_is_bounded(void **state)
     struct windows *none = NULL;
     _cleanup_(windows_freep) struct windows *w = new_windows(2, 1 << 20, 0);
     assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
-    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &transfer, BASE, "f"), 0);
     assert_int_equal(add_at(w, &page_faults, BASE, "f"), -ENOSPC);
     assert_int_equal(windows_expect(w, &page_faults, 0), -ENOSPC);
-    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &transfer, BASE, "f"), 0);
     assert_int_equal(windows_new(&(struct windows_options){.types_max = 0}, &none), -EINVAL);
     assert_int_equal(windows_new(&(struct windows_options){.types_max = WINDOWS_TYPES_MAX + 1}, &none), -EINVAL);
     assert_null(none);
@@ -126,7 +129,7 @@ static void test_types_share_the_memory(void **state)
 {
     (void)state;
     enum { MAX_BYTES = 1 << 20, DETAIL_MAX_BYTES = 1 << 16 };
-    static const struct sample_type *const types[] = {&sample_type_cpu, &page_faults, &gpu};
+    static const struct sample_type *const types[] = {&sample_type_cpu, &page_faults, &transfer};
     _cleanup_(windows_freep) struct windows *w = new_windows(3, MAX_BYTES, DETAIL_MAX_BYTES);
     for (int i = 0; i < 60000; i++) {
         char name[32];
@@ -158,7 +161,7 @@ static void test_a_smaller_limit_drops_the_oldest_slots(void **state)
     enum { MAX_BYTES = 8 << 20, SMALLER = 1 << 20 };
     _cleanup_(windows_freep) struct windows *w = new_windows(2, MAX_BYTES, 0);
     fill_slots(w, &sample_type_cpu, 5);
-    fill_slots(w, &gpu, 1);
+    fill_slots(w, &transfer, 1);
     const size_t full = windows_bytes(w);
     assert_int_equal(windows_limit(w, MAX_BYTES * 2, 0), 0);
     assert_int_equal(windows_bytes(w), full);
@@ -197,7 +200,7 @@ static void test_positions_of_a_new_type_take_their_share(void **state)
     struct profile *p = NULL;
     for (int i = 0; i < EACH; i++)
         assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
-    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0); /* has no positions */
+    assert_int_equal(add_at(w, &transfer, BASE, "f"), 0); /* has no positions */
     assert_int_equal(windows_region(w, BASE, BASE + CELL, BASE + SLOT, &cpu, &p), 0);
     assert_int_equal(fixture_count(p), EACH);
     profile_free(take_ptr(p));
@@ -214,7 +217,7 @@ static void test_regions_of_intervals_cover_whole_slots(void **state)
     static const struct {
         const struct sample_type *type;
         uint64_t count;
-    } cases[] = {{&page_faults, 1}, {&gpu, 2}};
+    } cases[] = {{&page_faults, 1}, {&transfer, 2}};
     for (size_t i = 0; i < array_size(cases); i++) {
         _cleanup_(profile_freep) struct profile *p = NULL;
         const struct profile_filter filter = {.type = cases[i].type};
@@ -232,7 +235,7 @@ static void test_metrics_sum_over_types(void **state)
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
     assert_int_equal(add_at(w, &sample_type_cpu, BASE, "g"), 0);
-    assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
+    assert_int_equal(add_at(w, &transfer, BASE, "f"), 0);
     assert_int_equal(metric_set_new(&set), 0);
     windows_metrics(w, set);
     assert_int_equal(metric_set_error(set), 0);
@@ -260,7 +263,7 @@ static void *read_all(void *context)
     struct reader *r = context;
     while (!r->ends) {
         struct profile *p = NULL;
-        const struct profile_filter filter = {.type = &gpu};
+        const struct profile_filter filter = {.type = &transfer};
         const int e = windows_snapshot(r->windows, BASE, BASE + SLOT, &filter, &p);
         assert_true(e == 0 || e == -EOPNOTSUPP);
         profile_free(p);
@@ -278,7 +281,7 @@ static void test_readers_see_whole_windows(void **state)
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, read_all, &reader), 0);
         assert_int_equal(add_at(w, &sample_type_cpu, BASE, "f"), 0);
-        assert_int_equal(add_at(w, &gpu, BASE, "f"), 0);
+        assert_int_equal(add_at(w, &transfer, BASE, "f"), 0);
         assert_int_equal(add_at(w, &page_faults, BASE, "f"), 0);
         reader.ends = true;
         pthread_join(thread, NULL);

@@ -209,6 +209,21 @@ static void test_windows_are_summed(void **state)
                    "plausible times, or not finished; 4 dropped by CUPTI; 2 beyond the limit of kernel names");
 }
 
+/* A ring that was full loses sums. Where a process reported no end, the number is not known. */
+static void test_lost_sums_are_counted(void **state)
+{
+    struct gpu_window w = window_record(A, GPU_WINDOW_ENDED);
+    (void)state;
+    window(A, GPU_WINDOW_BEGAN);
+    sum(A, 0, "gemm");
+    w.executions = 5;
+    take(&w.h);
+    assert_summary("; 2 kernels, copies and memsets; 2 of unknown launches; 3 whose records were lost");
+    window(B, GPU_WINDOW_BEGAN);
+    assert_summary("; 2 kernels, copies and memsets; 2 of unknown launches; 1 processes that ended without their last "
+                   "report");
+}
+
 static void test_a_refusal_is_explained(void **state)
 {
     struct gpu_window w = window_record(A, GPU_WINDOW_REFUSED);
@@ -364,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_exec_forgets_the_launches, begin, end),
         cmocka_unit_test_setup_teardown(test_an_exit_forgets_the_launches, begin, end),
         cmocka_unit_test_setup_teardown(test_windows_are_summed, begin, end),
+        cmocka_unit_test_setup_teardown(test_lost_sums_are_counted, begin, end),
         cmocka_unit_test_setup_teardown(test_a_refusal_is_explained, begin, end),
         cmocka_unit_test_setup_teardown(test_malformed_launches_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(test_malformed_sums_are_refused, begin, end),

@@ -4,6 +4,7 @@
 #include "fake_cupti.h"
 #include "recorder.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -117,6 +118,45 @@ static void fork_in_window(void)
     require(recorded.launches == 2, 9);
 }
 
+static bool is_child;
+static _Atomic int child_status = -1;
+
+/* In place of libc's, for the handler of exit: a child must not wait for a lock whose owner does not exist there. */
+int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until)
+{
+    (void)until;
+    const int r = is_child ? pthread_mutex_trylock(mutex) : pthread_mutex_lock(mutex);
+    require(r == 0, 10);
+    return r;
+}
+
+/* In the library's thread, which holds its lock. */
+static void fork_once(void)
+{
+    int status;
+    fake_cupti()->on_flush = NULL;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        is_child = true;
+        exit(0);
+    }
+    require(waitpid(pid, &status, 0) == pid, 11);
+    child_status = WIFEXITED(status) ? WEXITSTATUS(status) : 12;
+}
+
+static bool has_child_ended(void)
+{
+    return child_status >= 0;
+}
+
+static void fork_in_tick(void)
+{
+    fake_cupti()->on_flush = fork_once;
+    begin_recorded();
+    require(wait_for(has_child_ended), 13);
+    require(child_status == 0, child_status);
+}
+
 static void test_is_idle_without_a_recorder(void **state)
 {
     (void)state;
@@ -147,6 +187,12 @@ static void test_a_forked_child_is_not_recorded(void **state)
     assert_int_equal(run(fork_in_window), 0);
 }
 
+static void test_a_forked_child_does_not_wait_for_the_parents_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(run(fork_in_tick), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_follows_recorders),
         cmocka_unit_test(test_an_exit_reports_what_remains),
         cmocka_unit_test(test_a_forked_child_is_not_recorded),
+        cmocka_unit_test(test_a_forked_child_does_not_wait_for_the_parents_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
