@@ -70,6 +70,7 @@ def test_work_has_the_stack_that_launched_it(recording, attached, sonde, tmp_pat
     assert attached.running.alive
 
 
+@pytest.mark.thorough
 def test_a_killed_program_does_not_hold_up_the_recorder(recording, attached):
     recorded = recording("--gpu", "-p", attached.pid)
     wait_for(lambda: "launched" in attached.facts(), 60, "the launches", [attached.running.error])
@@ -92,6 +93,7 @@ def test_a_command_is_recorded_from_its_first_launch(sonde, root, tmp_path):
     assert (about["type"], about["samples"], about["weight_ns"]) == ("gpu", ALL_COUNT, ALL_NS)
 
 
+@pytest.mark.thorough
 def test_steps_back_from_another_profiler(sonde, root, tmp_path):
     done = record_command(sonde, tmp_path / "none.pb.gz", SONDE_FAKE_CUPTI="subscribed")
     assert done.returncode == 0
