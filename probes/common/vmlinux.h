@@ -114,6 +114,9 @@ struct return_instance { /* a function that runs and has a uretprobe */
 
 struct uprobe_task {
     struct return_instance *return_instances;
+    void *active_uprobe;     /* whose instruction the task executes out of line; NULL: none */
+    unsigned long xol_vaddr; /* where it is executed */
+    unsigned long vaddr;     /* where it belongs */
 };
 
 struct xol_area {

@@ -117,7 +117,7 @@ struct unwind_walk {
     __u64 mark;                 /* the next stack address whose frame is searched (python.bpf.h); 0: none */
     __u64 code_low, code_bytes; /* address range of the JIT code of a runtime whose unwind metadata is known
                                    (hotspot.bpf.h); 0 bytes: none */
-    __u64 pending_return; /* the entry of the task's list that the last trampoline belonged to (unwind_uretprobe.bpf.h);
+    __u64 pending_return; /* the entry of the task's list that the last trampoline belonged to (unwind_uprobes.bpf.h);
                              0: none */
     __u64 interpreter_start; /* of the mapping with an interpreter's code; 0: none */
     __u8 interrupted;        /* r.ip is exact */
@@ -181,7 +181,7 @@ static __always_inline struct unwind_scratch *unwind_scratch_get(void)
 #include "probes/unwind/go_stacks.bpf.h"
 #include "probes/unwind/unwind_leaving.bpf.h"
 #include "probes/unwind/unwind_search.bpf.h"
-#include "probes/unwind/unwind_uretprobe.bpf.h"
+#include "probes/unwind/unwind_uprobes.bpf.h"
 
 #ifdef UNWIND_RUNTIME
 /* The rest of unwind_frame, separate to limit the depth of the BPF stack: steps through JIT code, and out of a frame
@@ -441,6 +441,7 @@ static __always_inline int unwind_user(void)
 {
     int end = UNWIND_GO_ON;
 
+    unwind_restore_leaf();
     for (int i = 0; i <= UNWIND_MAX_FRAMES / UNWIND_FRAMES_A_LEG && end == UNWIND_GO_ON; i++)
         end = unwind_leg();
     return end;

@@ -1,13 +1,19 @@
-/* The true return addresses of functions with a pending uretprobe, which this agent or another program attached. While
- * such a function runs, the kernel has replaced its return address on the stack by the address of a trampoline, the
- * start of the mapping [uprobes]. The original address is in the task's list of pending returns, innermost function
- * first, with the stack pointer that the function had at its entry. Included by unwind.bpf.h. */
+/* Addresses that the kernel has replaced by ones of the mapping [uprobes], for uprobes of this agent or of another
+ * program:
+ *
+ * - The return address of a function with a uretprobe, while it runs, by that of a trampoline, the start of the
+ *   mapping. The original is in the task's list of pending returns, innermost function first, with the stack pointer
+ *   that the function had at its entry.
+ * - The address of an instruction with a uprobe, while the kernel executes it out of line.
+ *
+ * Included by unwind.bpf.h. */
 #pragma once
 
 #include <bpf/bpf_core_read.h>
 
 #define UNWIND_PENDING_RETURNS_MAX 64 /* the kernel's MAX_URETPROBE_DEPTH */
 #define UNWIND_TRAMPOLINE_ALIGN    4096
+#define UNWIND_INSTRUCTION_BYTES   16 /* none is longer */
 /* Bytes between the stack pointer at a function's entry and its CFA. */
 #if defined(__TARGET_ARCH_x86)
 #define UNWIND_ENTRY_BELOW_CFA 8
@@ -52,6 +58,25 @@ __noinline int unwind_restore_return(void)
         }
         pending = BPF_CORE_READ(pending, next);
     }
+    return 0;
+}
+
+/* Replaces the leaf's address if it is that of an instruction executed out of line, or of the one after it. */
+__noinline int unwind_restore_leaf(void)
+{
+    const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    const struct uprobe_task *utask;
+    __u64 distance;
+
+    if (!scratch || !bpf_core_field_exists(task->utask))
+        return 0;
+    utask = BPF_CORE_READ(task, utask);
+    if (!utask || !BPF_CORE_READ(utask, active_uprobe))
+        return 0;
+    distance = scratch->walk.r.ip - BPF_CORE_READ(utask, xol_vaddr);
+    if (distance < UNWIND_INSTRUCTION_BYTES)
+        scratch->walk.r.ip = BPF_CORE_READ(utask, vaddr) + distance;
     return 0;
 }
 

@@ -1,5 +1,6 @@
-/* Stacks of functions that run while a uretprobe waits for their return: the kernel has replaced their return addresses
- * on the stack by the address of its trampoline, and each stack must be the same as without the probe. */
+/* Stacks of processes with uprobes. The kernel has replaced the return address of a function with a uretprobe by the
+ * address of its trampoline, and executes an instruction with a uprobe elsewhere; each stack must be the same as
+ * without the probe. */
 #include "rows.h"
 #include "subjects.h"
 #include "uprobes.h"
@@ -102,6 +103,45 @@ static void test_walk_through_a_signal_that_interrupted_a_function_with_a_uretpr
     expect_faults(go_into_signal, (void *)0, true, check_walked, &e);
 }
 
+static bool check_fault(const struct record_header *header, void *context)
+{
+    const struct stack_record *s = (const struct stack_record *)header;
+    uint64_t *leaf = context;
+
+    if (!workload_faulted(s))
+        return false;
+    assert_int_equal(s->user_end, UNWIND_END_ENTRY);
+    if (*leaf)
+        assert_int_equal(s->data[s->kernel_frames], *leaf);
+    *leaf = s->data[s->kernel_frames];
+    return true;
+}
+
+/* The kernel executes the instruction elsewhere. */
+static void test_walk_from_an_instruction_with_a_uprobe(void **state)
+{
+    struct watch_options options = watch_defaults;
+    struct workload child = workload_start(NULL, NULL);
+    uint64_t leaf = 0;
+
+    (void)state;
+    options.filter.pids[0] = (uint32_t)child.pid;
+    options.filter.pid_count = 1;
+    struct watch w = workload_watch(options, "page-faults");
+    assert_true(unwind_load_process(watch_unwind_tables(&w), child.pid) > 0);
+    workload_run(&child, workload_fault, 1);
+    workload_expect(&w, 1, check_fault, &leaf);
+    const int probe = uprobes_attach((const void *)(leaf & ~FRAME_EXACT), false);
+    workload_run(&child, workload_fault, 1); /* reads the page of code that the kernel has replaced */
+    assert_int_equal(w.source->start(w.self), 0);
+    workload_run(&child, workload_fault, FIRINGS);
+    workload_expect(&w, FIRINGS, check_fault, &leaf);
+    assert_true(has_trampoline(child.pid));
+    workload_end(&child);
+    workload_unwatch(&w);
+    close(probe);
+}
+
 #if defined(__x86_64__)
 static bool check_copied(const struct record_header *header, void *context)
 {
@@ -154,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_walk_through_nested_uretprobes),
         cmocka_unit_test(test_walk_through_a_signal_that_interrupted_a_function_with_a_uretprobe),
+        cmocka_unit_test(test_walk_from_an_instruction_with_a_uprobe),
 #if defined(__x86_64__)
         cmocka_unit_test(test_copied_stack_has_the_true_return_addresses),
         cmocka_unit_test(test_both_copied_stacks_of_a_signal_have_the_true_return_addresses),
