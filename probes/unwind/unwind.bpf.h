@@ -117,10 +117,9 @@ struct unwind_walk {
     __u64 mark;                 /* the next stack address whose frame is searched (python.bpf.h); 0: none */
     __u64 code_low, code_bytes; /* address range of the JIT code of a runtime whose unwind metadata is known
                                    (hotspot.bpf.h); 0 bytes: none */
-    __u64 pending_return; /* the entry of the task's list that the last trampoline belonged to (unwind_uprobes.bpf.h);
-                             0: none */
-    __u64 interpreter_start; /* of the mapping with an interpreter's code; 0: none */
-    __u8 interrupted;        /* r.ip is exact */
+    __u64 pending_return;       /* the task's entry for the last uretprobe passed (unwind_uprobes.bpf.h); 0: none */
+    __u64 interpreter_start;    /* of the mapping with an interpreter's code; 0: none */
+    __u8 interrupted;           /* r.ip is exact */
     __u8 by_fp; /* the frame below was left by its frame pointer or (UNWIND_BY_RUNTIME) by its runtime's metadata */
     __u8 in_interpreter; /* the walk has passed the interpreter's code */
     __u8 interpreted;    /* the interpreter's frames of this sample are known (interpreter.bpf.h) */

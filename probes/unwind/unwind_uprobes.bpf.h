@@ -35,8 +35,8 @@ static __always_inline struct return_instance *unwind_pending_returns(struct tas
     return BPF_CORE_READ(task, utask, return_instances);
 }
 
-/* Replaces the walk's return address if it is the trampoline's. It stays if the list has no entry for the frame: then
- * the walk ends there, as in other code without unwind information. */
+/* Replaces the walk's return address if it is the trampoline's. If the list has no entry for the frame, it stays,
+ * and the walk ends there. */
 __noinline int unwind_restore_return(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();

@@ -1,5 +1,6 @@
-/* Stacks of threads that were asleep before the recording began: a recorded stack equals the thread's memory. Nothing
- * is recorded if reading the memory would wait for another process, or if the thread ran meanwhile. */
+/* Stacks of threads that were asleep before the recording began: a recorded stack equals the thread's memory, except
+ * that return addresses are those from before a uretprobe replaced them. Nothing is recorded if reading the memory
+ * would wait for another process, or if the thread ran meanwhile. */
 #include "subjects.h"
 #include "threads.h"
 #include "uprobes.h"

@@ -186,7 +186,6 @@ static void test_both_copied_stacks_of_a_signal_have_the_true_return_addresses(v
     (void)state;
     expect_faults(go_deep_into_signal, (void *)(intptr_t)50, false, check_copied, &e);
 }
-
 #endif
 
 int main(void)

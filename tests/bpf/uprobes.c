@@ -49,13 +49,13 @@ static unsigned read_number(const char *path, const char *format)
     return number;
 }
 
-int uprobes_attach(const void *code, int is_return)
+int uprobes_attach(const void *code, bool is_return)
 {
     const unsigned bit = read_number("/sys/bus/event_source/devices/uprobe/format/retprobe", "config:%u");
     struct perf_event_attr attributes = {
         .size = sizeof(attributes),
         .type = read_number("/sys/bus/event_source/devices/uprobe/type", "%u"),
-        .config = (uint64_t) !!is_return << bit,
+        .config = (uint64_t)is_return << bit,
         .uprobe_path = (uintptr_t) "/proc/self/exe",
         .probe_offset = uprobes_file_offset(code),
     };
