@@ -220,9 +220,14 @@ int record_gpu_find(struct record_gpu *g, const struct task_filter *filter, bool
     return r;
 }
 
+/* NVIDIA's module, or the device by which Windows lends its GPUs to WSL. */
+static bool has_driver(void)
+{
+    return access("/proc/driver/nvidia/version", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+}
+
 const char *record_gpu_explain_none(void)
 {
-    return access("/proc/driver/nvidia/version", F_OK) == 0
-               ? "nothing ran on a GPU that a selected process with libsonde-cuda launched"
-               : "nothing ran on a GPU: NVIDIA's driver is not loaded on this machine";
+    return has_driver() ? "nothing ran on a GPU that a selected process with libsonde-cuda launched"
+                        : "nothing ran on a GPU: NVIDIA's driver is not loaded on this machine";
 }
