@@ -1,5 +1,5 @@
 /* Folded stacks, the input of flamegraph.pl: `process;outermost;...;innermost count`, one line per distinct stack. The
- * count is in sampling periods for CPU time, in microseconds for off-CPU time, and the weight for events.
+ * count is in sampling periods for CPU time, in microseconds for off-CPU and GPU time, and the weight for events.
  *
  * Lines are sorted before they are written: every text is ranked once among all texts, and stacks are compared by the
  * ranks of their frames. Sorting the finished lines would hold the whole output twice. */

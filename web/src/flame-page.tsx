@@ -27,7 +27,7 @@ function FlamePage({ profile }: { profile: Profile }) {
                 <p class="node-name">
                     {profile.start > 0 && <b>{when(profile.start)} </b>}
                     <span class="dim">
-                        {!profile.compared && format.count(profile.samples, { cpu: 'sample', off_cpu: 'wait', wall: 'event', events: 'sample' }[profile.time])}
+                        {!profile.compared && format.count(profile.samples, { cpu: 'sample', off_cpu: 'wait', wall: 'event', gpu: 'execution', events: 'sample' }[profile.time])}
                         {profile.period > 0 && profile.time !== 'events' && ` at ${(1e9 / profile.period).toFixed(0)} Hz`}
                         {profile.period > 1 && profile.time === 'events' && `, each of ${format.integer(profile.period)} ${profile.event}`}
                         {profile.dropped > 0 && `; ${format.integer(profile.dropped)} did not fit into memory`}
@@ -48,7 +48,7 @@ function FlamePage({ profile }: { profile: Profile }) {
                         empty={
                             <>
                                 <b>This profile has no samples.</b>
-                                <p>{profile.nothing ? `Why: ${profile.nothing}.` : `No monitored thread ${{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} ${sayNotObserved(profile) ? 'while monitoring was on' : 'during the recording'}.`}</p>
+                                <p>{profile.nothing ? `Why: ${profile.nothing}.` : `No monitored thread ${{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', gpu: 'launched work on a GPU', events: `had ${profile.event}` }[profile.time]} ${sayNotObserved(profile) ? 'while monitoring was on' : 'during the recording'}.`}</p>
                             </>
                         }
                     />

@@ -225,7 +225,7 @@ export function Flame({ profile, scope, dark, empty, words, setWords }: Props) {
     return (
         <section class="flame" aria-labelledby="flame-title">
             <header class="bar">
-                <h2 id="flame-title">{compared ? 'Comparison' : { cpu: 'CPU time', off_cpu: 'Off-CPU time', wall: 'CPU and off-CPU time', events: profile.event }[profile.time]}</h2>
+                <h2 id="flame-title">{compared ? 'Comparison' : { cpu: 'CPU time', off_cpu: 'Off-CPU time', wall: 'CPU and off-CPU time', gpu: 'GPU time', events: profile.event }[profile.time]}</h2>
                 {compared ? (
                     <Recordings compared={compared} />
                 ) : (
@@ -234,7 +234,7 @@ export function Flame({ profile, scope, dark, empty, words, setWords }: Props) {
                         {profile.duration > 0 && profile.time === 'events' && ` in ${format.span(profile.duration)}`}
                         {profile.duration > 0 && profile.time !== 'events' && (
                             <>
-                                {' '}in {format.span(profile.duration)} <span class="dim">= {(tree.total[0]! / profile.duration).toFixed(2)} {profile.time === 'cpu' ? 'CPUs' : 'threads'}</span>
+                                {' '}in {format.span(profile.duration)} <span class="dim">= {(tree.total[0]! / profile.duration).toFixed(2)} {{ cpu: 'CPUs', off_cpu: 'threads', wall: 'threads', gpu: 'at a time' }[profile.time]}</span>
                             </>
                         )}
                     </p>

@@ -141,7 +141,7 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
         <details class="health" data-testid="health">
             <summary>
                 <span class="item">
-                    <b>{format.integer(samples)}</b> {{ cpu: 'samples', off_cpu: 'waits', wall: 'samples and waits', events: 'events' }[time]}{time === 'cpu' && status.sampleHz > 0 && <span class="dim"> at {status.sampleHz} Hz</span>}
+                    <b>{format.integer(samples)}</b> {{ cpu: 'samples', off_cpu: 'waits', wall: 'samples and waits', gpu: 'executions', events: 'events' }[time]}{time === 'cpu' && status.sampleHz > 0 && <span class="dim"> at {status.sampleHz} Hz</span>}
                 </span>
                 <span class="item losses" data-testid="losses">
                     {incomplete > 0 && (

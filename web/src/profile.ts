@@ -4,9 +4,10 @@
 export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'v8js' | 'jvm' | 'dotnet' | 'truncated' | 'wait' | 'gpu' | 'group';
 const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'v8js', 'jvm', 'dotnet', 'truncated', 'wait', 'gpu']);
 
-// Type of the weights: CPU time, off-CPU time, both, or event counts.
-export type Time = 'cpu' | 'off_cpu' | 'wall' | 'events';
+// Type of the weights: CPU time, off-CPU time, both, time on a GPU (in files only), or event counts.
+export type Time = 'cpu' | 'off_cpu' | 'wall' | 'gpu' | 'events';
 export const TIMES: Time[] = ['cpu', 'off_cpu', 'wall'];
+const TIMES_OF_FILES: Time[] = [...TIMES, 'gpu'];
 
 // Unit of the weights.
 export type Unit = 'nanoseconds' | 'count' | 'bytes';
@@ -143,7 +144,7 @@ export function decodeProfile(value: unknown): Profile {
     processes.sort((a, b) => b.weight - a.weight);
     const isEvents = text(own.unit) !== '';
     return {
-        time: isEvents ? 'events' : TIMES.find((t) => t === text(own.type)) ?? 'cpu',
+        time: isEvents ? 'events' : TIMES_OF_FILES.find((t) => t === text(own.type)) ?? 'cpu',
         event: isEvents ? text(own.type) : '',
         unit: UNITS.find((u) => u === own.unit) ?? (isEvents ? 'count' : 'nanoseconds'),
         frames,

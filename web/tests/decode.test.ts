@@ -35,6 +35,8 @@ test('events have their own unit, time profiles have nanoseconds', () => {
     assert.equal(of({ type: 'cpu', unit: 'furlongs' }).unit, 'count');
     const waits = of({ type: 'off_cpu', period_ns: 7 });
     assert.deepEqual([waits.time, waits.event, waits.unit, waits.period], ['off_cpu', '', 'nanoseconds', 7]);
+    const gpu = of({ type: 'gpu' });
+    assert.deepEqual([gpu.time, gpu.event, gpu.unit], ['gpu', '', 'nanoseconds']);
     assert.deepEqual((['nanoseconds', 'count', 'bytes'] as const).map((unit) => format.amount(2048, unit)), ['2.05 µs', '2\u202f048', '2.00 KiB']);
 });
 
