@@ -855,6 +855,8 @@ page('the exported file is self-contained', { mode: 'normal' }, async (p, server
         await alone.goto(`file://${file}`);
         await alone.getByTestId('cpu-sum').waitFor();
         assert.match(await alone.getByTestId('cpu-sum').innerText(), /^300 ms in 60 s/);
+        const width = await alone.locator('main').evaluate((e) => e.getBoundingClientRect().width / innerWidth);
+        assert.ok(width > 0.95, `no list of processes, so the graph has the whole width: ${width}`);
         await alone.getByRole('searchbox', { name: /Search frames/ }).fill('ExecSeqScan');
         await becomes(matched(alone), '60.0 % in 1 frame');
         assert.deepEqual(asked.filter((url) => url !== `file://${file}` && !url.startsWith('data:')), []);
