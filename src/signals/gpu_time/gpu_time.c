@@ -188,6 +188,9 @@ static void summarize(void *self, struct buf *text)
     if (g->taken < g->launches)
         buf_printf(text, "; stacks of %llu of %llu launches, chosen at random", (unsigned long long)g->taken,
                    (unsigned long long)g->launches);
+    if (g->executions == 0 && g->reported == 0 && g->untimed == 0 && g->dropped == 0)
+        put_count(text, g->launches,
+                  "launches, none reported as finished: their work is still running, or another profiler reads CUPTI");
     put_count(text, g->unlaunched, "of unknown launches");
     put_count(text, g->lost, "whose launch stack was lost");
     put_count(text, g->untimed, "left out: without plausible times, or not finished");

@@ -209,6 +209,20 @@ static void test_windows_are_summed(void **state)
                    "plausible times, or not finished; 4 dropped by CUPTI; 2 beyond the limit of kernel names");
 }
 
+/* A GPU that hangs, or a profiler that began in the window and took CUPTI's buffers over. */
+static void test_launches_without_any_result_are_explained(void **state)
+{
+    struct gpu_window w = window_record(A, GPU_WINDOW_ENDED);
+    (void)state;
+    window(A, GPU_WINDOW_BEGAN);
+    w.launches = w.stacks = 10;
+    take(&w.h);
+    assert_summary("; 0 kernels, copies and memsets; 10 launches, none reported as finished: their work is still "
+                   "running, or another profiler reads CUPTI");
+    sum(A, 0, "gemm");
+    assert_summary("; 2 kernels, copies and memsets; 2 of unknown launches");
+}
+
 /* A ring that was full loses sums. Where a process reported no end, the number is not known. */
 static void test_lost_sums_are_counted(void **state)
 {
@@ -379,6 +393,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_exec_forgets_the_launches, begin, end),
         cmocka_unit_test_setup_teardown(test_an_exit_forgets_the_launches, begin, end),
         cmocka_unit_test_setup_teardown(test_windows_are_summed, begin, end),
+        cmocka_unit_test_setup_teardown(test_launches_without_any_result_are_explained, begin, end),
         cmocka_unit_test_setup_teardown(test_lost_sums_are_counted, begin, end),
         cmocka_unit_test_setup_teardown(test_a_refusal_is_explained, begin, end),
         cmocka_unit_test_setup_teardown(test_malformed_launches_are_refused, begin, end),
