@@ -21,8 +21,8 @@ from test_calls import server_that_calls
 from test_drops import lose_packets
 from test_streams import ask, chat, start_model_server
 
-# Labels of GPUs begin with hw_, too.
-FAMILY = r"(?:(?:sonde|http_server|rpc_server|gen_ai_server|hw_gpu)_[a-z0-9_]+(?<!hw_gpu_task)|hw_(?:status|errors|errors_total|[a-z]+_(?:watts|celsius|joules|joules_total)))"
+# Labels of GPUs begin with hw_, too; sonde_cuda is the provider of libsonde-cuda's probes.
+FAMILY = r"(?:(?:sonde|http_server|rpc_server|gen_ai_server|hw_gpu)_[a-z0-9_]+(?<!hw_gpu_task)(?<!sonde_cuda)|hw_(?:status|errors|errors_total|[a-z]+_(?:watts|celsius|joules|joules_total)))"
 SUFFIX = {"counter": "_total", "info": "_info"}
 PAGE = "\n".join(path.read_text() for path in [TOP / "docs/metrics.md", *sorted((TOP / "docs").glob("signals/*.md"))])
 DOCUMENTED = {name: (type_, set(re.findall(r"`(\w+)`", labels))) for name, type_, labels in

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import PurePath
 
 import pytest
 
@@ -177,7 +178,7 @@ def test_every_installed_file_is_in_a_package():
     for path in json.loads(listed).values():
         inside = "usr/" + path.removeprefix("/usr/local/")
         inside = inside.replace("usr/lib/systemd", "lib/systemd")  # packaging/deb/rules moves it
-        owners = {pattern for pattern in patterns if fnmatch.fnmatch(inside, pattern) or fnmatch.fnmatch(inside, pattern + "/*")}
+        owners = {pattern for pattern in patterns if PurePath(inside).match(pattern) or fnmatch.fnmatch(inside, pattern + "/*")}
         assert len({patterns[pattern] for pattern in owners}) == 1, f"{inside}: in packages {owners}"
         found |= owners
     assert set(patterns) - found == {"etc/sonde"}, "a pattern that matches nothing"
