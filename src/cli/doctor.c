@@ -13,6 +13,7 @@
 #include "cli/subcommands.h"
 #include "client/agent_address.h"
 #include "client/agent_client.h"
+#include "config/config_check.h"
 #include "export/coverage_json.h"
 
 #include <errno.h>
@@ -109,6 +110,8 @@ static struct fact fact_receiver(const char *name, const char *key)
         snprintf(f.value, sizeof(f.value), "unknown (" CONFIG_PATH " is not readable by you)");
         return f;
     }
+    if (r == 0 && is_of_profiles) /* once, because it logs what it changes */
+        r = config_check(&config, error);
     f.good = r == 0 || r == -ENOENT;
     f.cost = "the agent does not start with this file";
     if (!f.good)

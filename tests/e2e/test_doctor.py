@@ -100,6 +100,8 @@ def test_doctor_reads_the_configuration_file(sonde, root, tmp_path, synthetic_ag
     assert receiver_of(sent, *setpriv, mode=0o600) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
     assert receiver_of(sent + "profile:\n  enabled: false\n") == ("no receiver (profile.enabled and off_cpu.enabled are false)", True)
     assert not receiver_of(sent + "profile:\n  rate: fast\n")[1]
+    value, good = receiver_of("page:\n  tls_key: /key.pem\n")
+    assert "page.tls_key is set without page.tls_certificate" in value and not good
     report = run_doctor(f"page:\n  listen: {synthetic_agent('large')}\nprofile:\n  sampling_rules: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
     rules, = [probe for probe in report["probes"] if probe["probe"] == "sampling rules"]
     assert rules["attached"] and rules["method"] == "1 of 3 found"
