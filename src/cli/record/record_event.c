@@ -10,7 +10,6 @@
 #include "cli/record/record_gpu.h"
 #include "model/profile.h"
 #include "model/task_filter.h"
-#include "resolve/elf/elf.h"
 #include "resolve/usdt/usdt_processes.h"
 #include "sources/attach/tracepoint.h"
 
@@ -225,15 +224,8 @@ static int find_in_all_processes(struct record_event *e, const struct task_filte
 static int read_file_probes(struct record_event *e, const char *path, struct buf *list)
 {
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
-    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return -errno;
-    int r = elf_open(fd, &elf);
-    if (r < 0)
-        return r;
-    take_fd(&fd);
-    r = usdt_probes_read(elf, &probes);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int r = fd < 0 ? -errno : usdt_probes_read_file(fd, &probes);
     for (size_t i = 0, n; r == 0 && i < probes->count; i += n) {
         const struct usdt_site *s = &probes->sites[i];
         struct found_file *file;

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "model/task_filter.h"
-#include "resolve/elf/elf.h"
 #include "resolve/usdt/usdt_processes.h"
 
 #include <errno.h>
@@ -15,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PROVIDER "sonde_cuda"
 #define VARIABLE "CUDA_INJECTION64_PATH"
@@ -148,16 +148,9 @@ static int take_probe(void *context, const struct usdt_probe *probe)
 static int add_installed(struct record_gpu *g)
 {
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
-    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
-    _cleanup_close_ int fd = open(g->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(g->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int r = fd < 0 ? -errno : usdt_probes_read_file(fd, &probes);
     bool has_probes = false;
-    if (fd < 0)
-        return -errno;
-    int r = elf_open(fd, &elf);
-    if (r < 0)
-        return r;
-    take_fd(&fd);
-    r = usdt_probes_read(elf, &probes);
     if (r < 0)
         return r;
     for (size_t i = 0; i < probes->count; i++)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NOTES_MAX_BYTES ((size_t)4 << 20)
 #define SITES_MAX       16384
@@ -124,6 +125,17 @@ int usdt_probes_read(const struct elf_file *f, struct usdt_probes **ret)
         return r;
     *ret = take_ptr(p);
     return 0;
+}
+
+int usdt_probes_read_file(int fd, struct usdt_probes **ret)
+{
+    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
+    int r = elf_open(fd, &elf);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    return usdt_probes_read(elf, ret);
 }
 
 void usdt_probes_free(struct usdt_probes *p)

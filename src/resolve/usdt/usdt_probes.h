@@ -29,6 +29,8 @@ struct usdt_probes {
 /* Returns 0 and probes that the caller frees; a file without notes has none. -ETIMEDOUT when the file does not
  * respond, -ENOMEM, -ENOEXEC or -EFBIG when the notes cannot be read. */
 int usdt_probes_read(const struct elf_file *f, struct usdt_probes **ret);
+/* The same of the file that `fd` is open at, which is closed. Also -errno where it is no ELF file. */
+int usdt_probes_read_file(int fd, struct usdt_probes **ret);
 void usdt_probes_free(struct usdt_probes *p);
 DEFINE_FREEP(usdt_probes)
 

@@ -82,15 +82,8 @@ void usdt_processes_free(struct usdt_processes *w)
 
 static int read_probes(struct object *object, struct usdt_probes **ret)
 {
-    _cleanup_close_ int fd = object_open(object);
-    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
-    if (fd < 0)
-        return fd;
-    int r = elf_open(fd, &elf);
-    if (r < 0)
-        return r;
-    take_fd(&fd);
-    return usdt_probes_read(elf, ret);
+    const int fd = object_open(object);
+    return fd < 0 ? fd : usdt_probes_read_file(fd, ret);
 }
 
 static bool has_ended(const struct scanned_process *s)

@@ -87,17 +87,6 @@ static void forget_objects(struct usdt_providers *n)
     }
 }
 
-static int read_probes(int fd, struct usdt_probes **ret)
-{
-    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
-    int r = elf_open(fd, &elf);
-    if (r < 0) {
-        close(fd);
-        return r;
-    }
-    return usdt_probes_read(elf, ret);
-}
-
 /* Sites are sorted by provider and name. */
 static void count_probes(const struct usdt_providers *n, const struct usdt_probes *p, struct known_object *o)
 {
@@ -114,7 +103,7 @@ static int inspect(const struct usdt_providers *n, int fd, struct known_object *
 {
     if (n->options.provider) {
         _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
-        int r = read_probes(fd, &probes);
+        int r = usdt_probes_read_file(fd, &probes);
         if (r == 0)
             count_probes(n, probes, o);
         return r;
@@ -210,7 +199,7 @@ static int offer_file(struct usdt_providers *n, struct provider_file *f, const s
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
     int r = 0;
     if (n->options.provider)
-        r = read_probes(fd, &probes);
+        r = usdt_probes_read_file(fd, &probes);
     else
         close(fd);
     if (r < 0 || copy < 0)
