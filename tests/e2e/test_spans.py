@@ -24,7 +24,8 @@ def receiver():
 @pytest.fixture
 def exporting(agent):
     def start(url, *arguments, **options):
-        return agent("--set", "budget.one_cpu=1000%", *sets(traces_endpoint=url), *arguments, **options)
+        """With room for what AddressSanitizer needs: beyond its limit the agent drops spans that wait."""
+        return agent("--set", "budget.one_cpu=1000%", "--set", "budget.memory=1GiB", *sets(traces_endpoint=url), *arguments, **options)
     return start
 
 

@@ -13,12 +13,19 @@
 #define SET_BYTES    88
 #define EPOCH_NS     1000000
 
+/* What a program made; nothing is freed. */
+struct made {
+    struct made *before;
+};
+
 struct kernel {
+    struct made made;
     const char *name;
     uint64_t ns;
 };
 
 struct graph {
+    struct made made;
     size_t count;
     struct kernel *kernels[];
 };
@@ -26,10 +33,18 @@ struct graph {
 static _Atomic uint32_t calls;
 static _Atomic uint64_t gpu_ns = EPOCH_NS;
 
+static struct made *_Atomic last_made;
+
+static void keep(struct made *m)
+{
+    m->before = atomic_exchange(&last_made, m);
+}
+
 void *fake_kernel(const char *name, uint64_t ns)
 {
     struct kernel *k = malloc(sizeof(*k));
-    *k = (struct kernel){strdup(name), ns};
+    *k = (struct kernel){.name = strdup(name), .ns = ns};
+    keep(&k->made);
     return k;
 }
 
@@ -38,6 +53,7 @@ void *fake_graph(void **kernels, size_t count)
     struct graph *g = malloc(sizeof(*g) + count * sizeof(*kernels));
     g->count = count;
     memcpy(g->kernels, kernels, count * sizeof(*kernels));
+    keep(&g->made);
     return g;
 }
 

@@ -25,7 +25,8 @@ static inline struct fake_launch fake_launch(uint32_t pid, uint64_t number, cons
         .record = {.h = {.kind = RECORD_GPU_LAUNCH, .time_ns = 1000, .pid = pid, .tid = pid}, .user_frames = count}};
     l.record.h.size_bytes = (uint32_t)(sizeof(l.record) + count * sizeof(*frames));
     l.record.sample.value = number;
-    memcpy(l.frames, frames, count * sizeof(*frames));
+    for (uint16_t i = 0; i < count; i++)
+        l.frames[i] = frames[i];
     return l;
 }
 

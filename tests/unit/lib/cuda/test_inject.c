@@ -121,6 +121,15 @@ static void fork_in_window(void)
 static bool is_child;
 static _Atomic int child_status = -1;
 
+/* LeakSanitizer asks at the exit: it cannot search the child, which has the memory of threads that do not exist there.
+ */
+int __lsan_is_turned_off(void);
+
+int __lsan_is_turned_off(void)
+{
+    return is_child;
+}
+
 /* In place of libc's, for the handler of exit: a child must not wait for a lock whose owner does not exist there. */
 int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until)
 {
