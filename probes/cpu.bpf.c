@@ -105,8 +105,8 @@ __noinline int sample_send(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct cpu_stats *stat = stats_get();
-    __u64 flags = BPF_RB_NO_WAKEUP, size;
     struct stack_record *s;
+    __u64 size;
 
     if (!scratch || !stat)
         return 0;
@@ -122,11 +122,8 @@ __noinline int sample_send(void)
         return 0;
     }
     s->h.size_bytes = size;
-    /* The reader polls now and then. It is woken when a quarter of the ring is full, and for a stack copy: the sooner
-     * the missing tables are there, the fewer stacks must be copied. */
-    if (reader_is_needed(s) || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
-        flags = BPF_RB_FORCE_WAKEUP;
-    if (bpf_ringbuf_output(&records, s, size, flags))
+    /* The sooner the missing tables are there, the fewer stacks must be copied. */
+    if (bpf_ringbuf_output(&records, s, size, records_wakeup(reader_is_needed(s))))
         stat->ring_full++;
     else if (s->h.kind == RECORD_CPU_SAMPLE)
         stat->samples++;
@@ -245,6 +242,17 @@ static __always_inline bool event_is_taken(struct cpu_stats *stat)
     return true;
 }
 
+/* Takes a sample of an event that is not counted, without the kernel's stack. `at`: see take_event. */
+static __always_inline void sample_event(void *ctx, const struct user_registers *at, __u16 kind, __u64 value)
+{
+    struct cpu_stats *stat = stats_get();
+
+    if (!stat || !event_begin(stat))
+        return;
+    sample_task(ctx, at, false, kind, value, stat);
+    stat->at_work = 0;
+}
+
 /* `at`: user registers at the event; NULL: not available. `in_kernel` is a separate constant because the compiler does
  * not know that a context is never NULL. Returns 1: with 0 the kernel would not pass the event on to other users of
  * the tracepoint (perf). */
@@ -289,24 +297,12 @@ int event_user_probe(struct user_registers *ctx)
 /* Windows that began, and that ended, in all processes: user space waits for the rest at the end. */
 __u64 gpu_windows_began, gpu_windows_ended;
 
-static __always_inline void take_gpu_launch(struct user_registers *ctx)
-{
-    struct cpu_stats *stat;
-
-    if (!enabled || !current_is_wanted())
-        return;
-    stat = stats_get();
-    if (!stat || !event_begin(stat))
-        return;
-    sample_task(ctx, ctx, false, RECORD_GPU_LAUNCH, PROBE_ARGUMENT(ctx), stat);
-    stat->at_work = 0;
-}
-
 SEC("uprobe")
 int event_gpu_launch(struct user_registers *ctx)
 {
     preemption_disable();
-    take_gpu_launch(ctx);
+    if (enabled && current_is_wanted())
+        sample_event(ctx, ctx, RECORD_GPU_LAUNCH, PROBE_ARGUMENT(ctx));
     preemption_enable();
     return 0;
 }
@@ -337,9 +333,7 @@ static __always_inline void copy_gpu_record(const void *from, struct record_head
     to->tid = id;
     if (to->kind == RECORD_GPU_WINDOW)
         count_gpu_window((const struct gpu_window *)to);
-    if (bpf_ringbuf_output(&records, to, size,
-                           bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
-                                                                                           : BPF_RB_NO_WAKEUP))
+    if (bpf_ringbuf_output(&records, to, size, records_wakeup(false)))
         stat->ring_full++;
 }
 
@@ -388,16 +382,6 @@ struct {
     __type(value, __u64);
 } brk_before SEC(".maps");
 
-static __always_inline void sample_bytes(void *ctx, __u64 bytes)
-{
-    struct cpu_stats *stat = stats_get();
-
-    if (!stat || !event_begin(stat))
-        return;
-    sample_task(ctx, NULL, false, RECORD_CPU_SAMPLE, bytes, stat);
-    stat->at_work = 0;
-}
-
 #if defined(__TARGET_ARCH_x86)
 #define SECOND_ARGUMENT si
 #elif defined(__TARGET_ARCH_arm64)
@@ -424,7 +408,7 @@ int event_mmap(struct syscall_exit *ctx)
         return 1;
     bytes = (second_argument() + ADDRESS_SPACE_PAGE - 1) & ~(ADDRESS_SPACE_PAGE - 1);
     if (bytes)
-        sample_bytes(ctx, bytes);
+        sample_event(ctx, NULL, RECORD_CPU_SAMPLE, bytes);
     return 1;
 }
 
@@ -457,6 +441,6 @@ int event_brk(struct syscall_exit *ctx)
     after = (after + ADDRESS_SPACE_PAGE - 1) & ~(ADDRESS_SPACE_PAGE - 1);
     bytes = after - before;
     if (enabled && after > before && current_is_wanted())
-        sample_bytes(ctx, bytes);
+        sample_event(ctx, NULL, RECORD_CPU_SAMPLE, bytes);
     return 1;
 }

@@ -52,13 +52,6 @@ static __always_inline struct off_cpu_stats *stats_get(void)
 
 /* ---- stacks ---- */
 
-/* The reader polls now and then; it is woken when a quarter of the ring is full, and for a stack copy. */
-static __always_inline __u64 wakeup_flags(bool at_once)
-{
-    return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
-                                                                                      : BPF_RB_NO_WAKEUP;
-}
-
 static __always_inline bool stack_send(struct unwind_scratch *scratch, struct off_cpu_stats *stat)
 {
     struct stack_record *s = stack_record_of(scratch);
@@ -70,7 +63,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct of
     if (size > sizeof(*s) + sizeof(scratch->data))
         return false;
     s->h.size_bytes = size;
-    return bpf_ringbuf_output(&records, s, size, wakeup_flags(s->stack_bytes)) == 0;
+    return bpf_ringbuf_output(&records, s, size, records_wakeup(s->stack_bytes)) == 0;
 }
 
 /* Tasks that sampling rules exclude from CPU profiling are excluded here, too. */
@@ -256,7 +249,7 @@ static __always_inline void emit_wait(const struct off_cpu_thread *t, struct tas
     wait.queued_ns = queued_ns;
     scale_wait(&wait, of_ns);
     describe_wait(&wait, t, task, flags);
-    long r = bpf_ringbuf_output(&records, &wait, sizeof(wait), wakeup_flags(false));
+    long r = bpf_ringbuf_output(&records, &wait, sizeof(wait), records_wakeup(false));
     if (flags & OFF_CPU_SO_FAR) /* counted as recorded or lost when the wait ends */
         return;
     if (r) {

@@ -35,6 +35,13 @@ struct {
     __uint(max_entries, 4096); /* set at load */
 } records SEC(".maps");
 
+/* The reader polls now and then. It is woken when a quarter of the ring is full, or at once. */
+static __always_inline __u64 records_wakeup(bool at_once)
+{
+    return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
+                                                                                      : BPF_RB_NO_WAKEUP;
+}
+
 struct interpreter_scratch {
     __u64 seed; /* of checks: distinguishes processes */
     __u32 entries, emitted;
