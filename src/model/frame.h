@@ -38,7 +38,7 @@ struct frame {
     struct object *object;   /* native: the ELF file, for stages before the windows; NULL: unknown */
 };
 
-/* A frame that is not code: FRAME_TRUNCATED or FRAME_WAIT with its text. */
+/* A frame of which only this is known: one that is not code, with its text, or one to be filled further. */
 static inline struct frame frame_of_text(enum frame_kind kind, const char *text)
 {
     return (struct frame){.kind = kind, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};

@@ -285,17 +285,12 @@ static void fit_counted(struct join *j, const struct frame *natives, size_t coun
 static bool name_entry(const struct join *j, const struct interpreter_entry *entry, struct frame *ret)
 {
     struct interpreted_name name;
-    *ret = (struct frame){.kind = j->interpreter ? j->interpreter->frame_kind : FRAME_INTERPRETED,
-                          .function = "",
-                          .system_name = "",
-                          .file = "",
-                          .mapping = j->interpreter ? j->interpreter->mapping : "[interpreter]",
-                          .build_id = ""};
+    *ret = frame_of_text(j->interpreter ? j->interpreter->frame_kind : FRAME_INTERPRETED, "");
     if (interpreters_find(j->interpreters, j->kind, j->pid, entry, &name) < 0) {
+        ret->mapping = j->interpreter ? j->interpreter->mapping : "[interpreter]";
         ret->address = entry->code;
         return false;
     }
-    ret->mapping = "";
     ret->function = name.function;
     ret->file = name.file;
     ret->line = name.line;

@@ -93,8 +93,7 @@ static void name_jit_code(struct native_frames *n, const struct process *process
 
 static void name_frame(struct native_frames *n, const struct process *process, uint64_t address, struct frame *ret)
 {
-    *ret = (struct frame){
-        .kind = FRAME_NATIVE, .function = "", .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    *ret = frame_of_text(FRAME_NATIVE, "");
     ret->address = address & ~FRAME_EXACT;
     if (!(address & FRAME_EXACT) && ret->address)
         ret->address--;

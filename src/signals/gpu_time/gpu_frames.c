@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define NAMES 1024 /* of the cache */
 #define GRAPH "[CUDA graph]"
@@ -24,10 +25,7 @@ _Static_assert(array_size(work_names) == GPU_WORK_COUNT, "each kind of work has 
 
 static size_t place_of(const char *mangled)
 {
-    uint32_t hash = 2166136261u;
-    for (const char *c = mangled; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    return hash % NAMES;
+    return XXH3_64bits(mangled, strlen(mangled)) % NAMES;
 }
 
 static void keep_name(struct gpu_readable_name *n, const char *mangled, const char *readable)
@@ -63,17 +61,10 @@ static struct frame leaf_frame(struct gpu_frames *f, struct sample_resolver *res
     const bool is_kernel = sum->work == GPU_WORK_KERNEL || sum->work == GPU_WORK_NCCL;
     snprintf(f->leaf, sizeof(f->leaf), is_kernel ? "%.*s" : "[%.*s]", (int)sum->name_bytes, (const char *)(sum + 1));
     const char *name = is_kernel ? readable_name(f, resolver, f->leaf) : f->leaf;
-    return (struct frame){.kind = FRAME_GPU,
-                          .function = name[0] ? name : "[unnamed kernel]",
-                          .system_name = name == f->leaf ? "" : f->leaf,
-                          .file = "",
-                          .mapping = "",
-                          .build_id = ""};
-}
-
-static struct frame text_frame(enum frame_kind kind, const char *text)
-{
-    return (struct frame){.kind = kind, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    struct frame frame = frame_of_text(FRAME_GPU, name[0] ? name : "[unnamed kernel]");
+    if (name != f->leaf)
+        frame.system_name = f->leaf;
+    return frame;
 }
 
 static bool is_observer(const struct frame *frame)
@@ -131,9 +122,9 @@ int gpu_frames_put(struct gpu_frames *f, struct sample_resolver *resolver, const
         return r;
     f->frames[count++] = leaf_frame(f, resolver, sum);
     if (sum->is_graph)
-        f->frames[count++] = text_frame(FRAME_GPU, GRAPH);
+        f->frames[count++] = frame_of_text(FRAME_GPU, GRAPH);
     if (without)
-        f->frames[count++] = text_frame(FRAME_TRUNCATED, without);
+        f->frames[count++] = frame_of_text(FRAME_TRUNCATED, without);
     if (of_launch)
         memcpy(f->frames + count, s->frames + skipped, of_launch * sizeof(*f->frames));
     s->frames = f->frames;
