@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/options.h"
 #include "cli/privileges.h"
+#include "cli/record/opened_files.h"
 #include "cli/record/record_gpu.h"
 #include "model/profile.h"
 #include "model/task_filter.h"
@@ -17,22 +18,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define HARDWARE_PERIOD_MIN 1000 /* at shorter periods the CPU is busy with interrupts only */
 #define FILES_MAX           64
 #define LIST_BYTES          900
 
-struct found_file {
-    uint64_t device, inode;
-    int fd;
-};
-
 struct record_event {
     struct sample_event event;
     struct user_probe_site sites[USER_PROBE_SITES_MAX];
-    struct found_file files[FILES_MAX];
-    size_t file_count;
+    struct opened_files files;
     bool left_out; /* some sites or files exceeded the limits */
     struct record_gpu *gpu;
 };
@@ -117,8 +111,7 @@ void record_event_free(struct record_event *e)
 {
     if (!e)
         return;
-    for (size_t i = 0; i < e->file_count; i++)
-        close(e->files[i].fd);
+    opened_files_close(&e->files);
     record_gpu_free(e->gpu);
     free(e);
 }
@@ -165,24 +158,15 @@ static int check_tracepoint(const char *subsystem, const char *name)
 
 /* ---- probes ---- */
 
-static int open_file_once(struct record_event *e, const char *path, struct found_file **ret)
+/* -EEXIST: it was opened before, so that its sites are known. */
+static int open_file_once(struct record_event *e, const char *path)
 {
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return -errno;
-    for (size_t i = 0; i < e->file_count; i++)
-        if (e->files[i].device == st.st_dev && e->files[i].inode == st.st_ino)
-            return -EEXIST;
-    if (e->file_count == FILES_MAX)
-        return -ENOSPC;
-    *ret = &e->files[e->file_count++];
-    **ret = (struct found_file){.device = st.st_dev, .inode = st.st_ino, .fd = take_fd(&fd)};
-    return 0;
+    bool is_new;
+    const int fd = opened_files_get(&e->files, FILES_MAX, path, &is_new);
+    return fd < 0 || is_new ? fd : -EEXIST;
 }
 
-static void add_sites(struct record_event *e, const struct found_file *file, const struct usdt_site *sites,
-                      size_t count)
+static void add_sites(struct record_event *e, int fd, const struct usdt_site *sites, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (e->event.site_count == USER_PROBE_SITES_MAX) {
@@ -190,18 +174,17 @@ static void add_sites(struct record_event *e, const struct found_file *file, con
             return;
         }
         e->sites[e->event.site_count++] = (struct user_probe_site){
-            .fd = file->fd, .file_offset = sites[i].file_offset, .semaphore_offset = sites[i].semaphore_offset};
+            .fd = fd, .file_offset = sites[i].file_offset, .semaphore_offset = sites[i].semaphore_offset};
     }
 }
 
 static int add_probe(void *context, const struct usdt_probe *probe)
 {
     struct record_event *e = context;
-    struct found_file *file;
-    int r = open_file_once(e, probe->map_file, &file);
-    if (r == 0)
-        add_sites(e, file, probe->sites, probe->site_count);
-    e->left_out |= r == -ENOSPC;
+    const int fd = open_file_once(e, probe->map_file);
+    if (fd >= 0)
+        add_sites(e, fd, probe->sites, probe->site_count);
+    e->left_out |= fd == -ENOSPC;
     return 0; /* a file that is gone by now is skipped */
 }
 
@@ -228,7 +211,6 @@ static int read_file_probes(struct record_event *e, const char *path, struct buf
     int r = fd < 0 ? -errno : usdt_probes_read_file(fd, &probes);
     for (size_t i = 0, n; r == 0 && i < probes->count; i += n) {
         const struct usdt_site *s = &probes->sites[i];
-        struct found_file *file;
         n = usdt_probes_run(probes, i);
         if (list->size < LIST_BYTES) {
             buf_puts(list, list->size ? ", " : "");
@@ -238,9 +220,11 @@ static int read_file_probes(struct record_event *e, const char *path, struct buf
         }
         if (strcmp(s->provider, e->event.group) != 0 || strcmp(s->name, e->event.member) != 0)
             continue;
-        r = open_file_once(e, path, &file);
-        if (r == 0)
-            add_sites(e, file, s, n);
+        const int of_probe = open_file_once(e, path);
+        if (of_probe >= 0)
+            add_sites(e, of_probe, s, n);
+        else
+            r = of_probe;
     }
     return r == -EEXIST ? 0 : r;
 }

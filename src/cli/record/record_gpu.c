@@ -3,6 +3,7 @@
 #include "cli/record/record_gpu.h"
 
 #include "base/log.h"
+#include "cli/record/opened_files.h"
 #include "model/task_filter.h"
 #include "resolve/usdt/usdt_processes.h"
 
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROVIDER "sonde_cuda"
@@ -25,15 +25,9 @@ struct probe_sites {
     size_t count;
 };
 
-struct library {
-    uint64_t device, inode;
-    int fd;
-};
-
 struct record_gpu {
     struct probe_sites launches, records;
-    struct library libraries[USER_PROBE_SITES_MAX];
-    size_t library_count;
+    struct opened_files libraries;
     uint32_t pid;        /* attach to this process only; 0: to all */
     bool is_recording;   /* another `sonde record --gpu` holds the lock of a library */
     char path[PATH_MAX]; /* of the library that programs should load */
@@ -67,8 +61,7 @@ void record_gpu_free(struct record_gpu *g)
 {
     if (!g)
         return;
-    for (size_t i = 0; i < g->library_count; i++)
-        close(g->libraries[i].fd);
+    opened_files_close(&g->libraries);
     free(g);
 }
 
@@ -90,22 +83,10 @@ static bool is_locked_by_other(int fd)
 /* Returns the descriptor of the file, which is opened and locked once, or -errno. */
 static int open_library(struct record_gpu *g, const char *path)
 {
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return -errno;
-    for (size_t i = 0; i < g->library_count; i++)
-        if (g->libraries[i].device == st.st_dev && g->libraries[i].inode == st.st_ino)
-            return g->libraries[i].fd;
-    if (g->library_count == USER_PROBE_SITES_MAX)
-        return -ENOSPC;
-    if (is_locked_by_other(fd)) {
-        g->is_recording = true;
-        return -EBUSY;
-    }
-    struct library *l = &g->libraries[g->library_count++];
-    *l = (struct library){.device = st.st_dev, .inode = st.st_ino, .fd = take_fd(&fd)};
-    return l->fd;
+    bool is_new;
+    const int fd = opened_files_get(&g->libraries, OPENED_FILES_MAX, path, &is_new);
+    g->is_recording |= fd >= 0 && is_new && is_locked_by_other(fd);
+    return g->is_recording ? -EBUSY : fd;
 }
 
 /* Once a file and process. */
