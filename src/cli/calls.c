@@ -1,11 +1,11 @@
 /* `sonde calls`: which services of the node call which others. */
 #include "aggregate/service_calls.h"
 #include "base/log.h"
+#include "base/standard_output.h"
+#include "base/table_cell.h"
 #include "base/units.h"
 #include "cli/coverage_text.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
-#include "cli/table_cell.h"
 #include "client/agent_address.h"
 #include "client/agent_client.h"
 #include "client/agent_limits.h"

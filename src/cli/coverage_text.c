@@ -2,8 +2,8 @@
 #include "cli/coverage_text.h"
 
 #include "base/log.h"
+#include "base/table_cell.h"
 #include "base/units.h"
-#include "cli/table_cell.h"
 
 #include <stdio.h>
 

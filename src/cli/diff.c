@@ -1,8 +1,8 @@
 /* `sonde diff`: compares two profiles, read from files or from time windows of a running agent, and prints the changes
  * as text, as folded stacks or as a differential flame graph. */
 #include "base/log.h"
+#include "base/standard_output.h"
 #include "cli/output.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "client/agent_address.h"
 #include "client/agent_window.h"
@@ -22,7 +22,7 @@ struct diff_args {
     const char *page;
     bool total, all, folded;
     int64_t rows;
-    struct option_texts windows;
+    struct text_list windows;
     const char *agent, *container, *time;
     int64_t pid;
 };

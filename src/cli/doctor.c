@@ -5,16 +5,16 @@
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/standard_output.h"
 #include "base/units.h"
 #include "cli/coverage_text.h"
 #include "cli/observe.h"
-#include "cli/privileges.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "client/agent_address.h"
 #include "client/agent_client.h"
 #include "config/config_check.h"
 #include "export/coverage_json.h"
+#include "sources/attach/privileges.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* `sonde events`: lists the events of the node, with advice for each kind. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/standard_output.h"
+#include "base/table_cell.h"
 #include "cli/coverage_text.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
-#include "cli/table_cell.h"
 #include "client/agent_address.h"
 #include "client/agent_client.h"
 #include "client/agent_limits.h"

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "cli/privileges.h"
 #include "pipeline/loop.h"
 #include "pipeline/pipeline.h"
+#include "sources/attach/privileges.h"
 
 struct observation {
     struct requests *requests;

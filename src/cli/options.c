@@ -59,9 +59,9 @@ static int set_value(const struct subcommand *subcommand, const struct option_sp
         return bad_value(subcommand, spec, value, wanted);
     }
     case OPTION_TEXTS: {
-        struct option_texts *texts = spec->value;
-        if (texts->count == OPTION_TEXTS_MAX) {
-            log_error("%s: --%s can be given at most %d times", subcommand->name, spec->name, OPTION_TEXTS_MAX);
+        struct text_list *texts = spec->value;
+        if (texts->count == TEXT_LIST_MAX) {
+            log_error("%s: --%s can be given at most %d times", subcommand->name, spec->name, TEXT_LIST_MAX);
             return -EINVAL;
         }
         texts->values[texts->count++] = value;

@@ -3,6 +3,8 @@
  * Long options take `--name VALUE` or `--name=VALUE`, short ones `-n VALUE` or `-nVALUE`; `--` ends the options. */
 #pragma once
 
+#include "base/text_list.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,13 +14,7 @@ enum option_type {
     OPTION_TEXT,     /* const char **, borrowed from argv */
     OPTION_INTEGER,  /* int64_t *, in [min, max] */
     OPTION_DURATION, /* uint64_t * nanoseconds, in [min, max] nanoseconds */
-    OPTION_TEXTS,    /* struct option_texts *: may be given several times */
-};
-
-#define OPTION_TEXTS_MAX 64
-struct option_texts {
-    const char *values[OPTION_TEXTS_MAX];
-    size_t count;
+    OPTION_TEXTS,    /* struct text_list *: may be given several times */
 };
 
 struct option_spec {

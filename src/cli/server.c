@@ -1,9 +1,9 @@
 /* `sonde server`: the centre, which keeps what many nodes and programs send and answers SQL about it. */
 #include "server/server.h"
 
+#include "base/end_signals.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
-#include "cli/end_signals.h"
 #include "cli/subcommands.h"
 #include "server/chdb_library.h"
 #include "server/engine_process.h"

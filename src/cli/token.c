@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cli/standard_output.h"
+#include "base/standard_output.h"
 #include "cli/subcommands.h"
 #include "serve/tokens.h"
 

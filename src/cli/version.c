@@ -2,8 +2,8 @@
  * first needed are loaded here, with the code that loads them elsewhere, so that a missing package shows. */
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/standard_output.h"
 #include "cli/options.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "resolve/lines/dwarf_library.h"
 #include "serve/page.h"

@@ -1,16 +1,16 @@
 /* `sonde bpf`: run count and run time of every BPF program on this machine, and with --lines the CPU samples by source
  * line. Reads the kernel's statistics; needs no agent. */
 #include "base/clock.h"
+#include "base/end_signals.h"
 #include "base/log.h"
+#include "base/standard_output.h"
+#include "base/table_cell.h"
 #include "base/units.h"
 #include "cli/bpf/bpf_lines.h"
-#include "cli/end_signals.h"
-#include "cli/privileges.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
-#include "cli/table_cell.h"
 #include "resolve/kernel/bpf_holders.h"
 #include "resolve/kernel/bpf_programs.h"
+#include "sources/attach/privileges.h"
 #include "sources/bpf_stats/bpf_statistics.h"
 #include "sources/bpf_stats/kernel_samples.h"
 

@@ -1,7 +1,7 @@
 /* Finds the line of each sample, and prints the counts; see bpf_lines.h. */
 #include "cli/bpf/bpf_lines.h"
 
-#include "cli/table_cell.h"
+#include "base/table_cell.h"
 #include "resolve/kernel/bpf_programs.h"
 
 #include <inttypes.h>

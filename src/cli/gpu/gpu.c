@@ -1,9 +1,9 @@
 /* `sonde gpu`: the NVIDIA GPUs of this machine and the processes on them, now. Needs no agent. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/standard_output.h"
 #include "base/units.h"
 #include "cli/gpu/gpu_text.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "sources/gpu/nvml.h"
 #include "sources/gpu/nvml_client.h"

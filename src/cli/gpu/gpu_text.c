@@ -1,8 +1,8 @@
 /* See gpu_text.h. */
 #include "cli/gpu/gpu_text.h"
 
+#include "base/table_cell.h"
 #include "base/units.h"
-#include "cli/table_cell.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,17 +2,17 @@
  * no agent. */
 #include "sources/io/io.h"
 #include "base/clock.h"
+#include "base/end_signals.h"
 #include "base/log.h"
-#include "cli/end_signals.h"
+#include "base/standard_output.h"
 #include "cli/io/io_report.h"
 #include "cli/io/io_text.h"
-#include "cli/privileges.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "io_report/io_coverage.h"
 #include "io_report/io_details.h"
 #include "io_report/io_rows.h"
 #include "sources/attach/pid_namespace.h"
+#include "sources/attach/privileges.h"
 
 #include <errno.h>
 #include <stdlib.h>

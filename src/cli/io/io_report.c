@@ -4,17 +4,17 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/end_signals.h"
 #include "base/log.h"
-#include "cli/end_signals.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/privileges.h"
 #include "diagnose/io/io_findings.h"
 #include "export/darshan.h"
 #include "export/io_report_html.h"
 #include "export/io_report_json.h"
 #include "export/io_report_text.h"
 #include "io_report/io_report_recording.h"
+#include "sources/attach/privileges.h"
 
 #include <errno.h>
 #include <signal.h>

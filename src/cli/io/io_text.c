@@ -1,9 +1,9 @@
 /* Tables of I/O; see io_text.h. */
 #include "cli/io/io_text.h"
 
+#include "base/table_cell.h"
 #include "base/units.h"
 #include "cli/coverage_text.h"
-#include "cli/table_cell.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* `sonde memory`: who holds the memory of the node. Needs no agent and no BPF program: reads /proc, cgroups and the
  * page cache, twice, for the growth of processes. */
+#include "base/standard_output.h"
 #include "cli/memory/memory_text.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 
 #define ROWS_SHOWN 10

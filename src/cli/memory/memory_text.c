@@ -1,8 +1,8 @@
 /* See memory_text.h. */
 #include "cli/memory/memory_text.h"
 
+#include "base/table_cell.h"
 #include "base/units.h"
-#include "cli/table_cell.h"
 
 #include <inttypes.h>
 

@@ -3,9 +3,9 @@
 #include "cli/probes/probes.h"
 #include "base/buf.h"
 #include "base/log.h"
-#include "cli/standard_output.h"
+#include "base/standard_output.h"
+#include "base/table_cell.h"
 #include "cli/subcommands.h"
-#include "cli/table_cell.h"
 #include "resolve/usdt/usdt_processes.h"
 
 #include <errno.h>
@@ -175,6 +175,18 @@ static int watch_probe(struct probes_watch_options *o, int operands, char **argv
         return probes_watch(o);
     log_error("probes: watch needs a PROVIDER:PROBE (sonde probes lists them)");
     return -EINVAL;
+}
+
+void probes_warn_losses(const struct usdt_losses *l)
+{
+    if (l->refused)
+        log_warning("probes: %" PRIu64 " processes were skipped: CAP_SYS_PTRACE is missing", l->refused);
+    if (l->unreadable)
+        log_warning("probes: %" PRIu64 " files or processes could not be read", l->unreadable);
+    if (l->damaged_notes)
+        log_warning("probes: %" PRIu64 " malformed probe notes were ignored", l->damaged_notes);
+    if (l->left_out)
+        log_warning("probes: %" PRIu64 " probes or mappings were left out: table full", l->left_out);
 }
 
 static int run_probes(int argc, char **argv)

@@ -3,9 +3,9 @@
  *
  * Files mapped later are found through process lifecycle events (signal "process"): a process that maps code
  * is scanned again. Firings before that scan are not seen. */
-#include "cli/end_signals.h"
+#include "base/end_signals.h"
+#include "base/standard_output.h"
 #include "cli/probes/probes.h"
-#include "cli/standard_output.h"
 
 #include "aggregate/usdt_counts.h"
 #include "base/clock.h"

@@ -3,8 +3,8 @@
 
 #include "base/log.h"
 #include "base/ready_fd.h"
-#include "cli/record/record_event.h"
 #include "cli/subcommands.h"
+#include "recording/record_event.h"
 
 #include <errno.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/options.h"
-#include "cli/record/record_filters.h"
 #include "model/profile.h"
+#include "recording/record_filters.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ struct record_event;
 struct record_args {
     bool all;
     struct record_filters filters;
-    struct option_texts events;
+    struct text_list events;
     struct record_event *event; /* NULL: none */
     int64_t period;             /* of --event; 0: its default */
     int64_t rate_hz, ready_fd;

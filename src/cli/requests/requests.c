@@ -2,11 +2,11 @@
  * table of routes is live. */
 #include "aggregate/requests.h"
 #include "base/clock.h"
+#include "base/end_signals.h"
 #include "base/log.h"
+#include "base/standard_output.h"
 #include "cli/coverage_text.h"
-#include "cli/end_signals.h"
 #include "cli/requests/requests_text.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "client/agent_address.h"
 #include "client/agent_client.h"

@@ -2,8 +2,8 @@
 #include "cli/requests/requests_text.h"
 
 #include "base/clock.h"
+#include "base/table_cell.h"
 #include "base/units.h"
-#include "cli/table_cell.h"
 
 #include <stdio.h>
 

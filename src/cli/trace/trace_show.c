@@ -1,7 +1,7 @@
 /* `sonde trace show`: prints one request with all its spans as a text waterfall. */
 #include "base/log.h"
+#include "base/standard_output.h"
 #include "base/units.h"
-#include "cli/standard_output.h"
 #include "cli/trace/trace.h"
 #include "cli/trace/trace_input.h"
 #include "trace/aggregate/trace_search.h"

@@ -3,7 +3,7 @@
 #include "trace/aggregate/trace_summary.h"
 
 #include "base/log.h"
-#include "cli/standard_output.h"
+#include "base/standard_output.h"
 #include "cli/trace/trace.h"
 #include "cli/trace/trace_input.h"
 #include "trace/aggregate/trace_flow.h"

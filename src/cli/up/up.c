@@ -4,12 +4,12 @@
 #include "base/least_rights.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
-#include "cli/privileges.h"
-#include "cli/standard_output.h"
+#include "base/standard_output.h"
 #include "cli/subcommands.h"
 #include "cli/up/up_config.h"
 #include "cli/up/up_reload.h"
 #include "serve/page.h"
+#include "sources/attach/privileges.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 struct up_options {
     const char *config_path; /* NULL: the default, if it exists */
-    struct option_texts settings;
+    struct text_list settings;
     const char *listen; /* NULL: as configured; so are 0 and false below */
     int64_t rate;
     bool off_cpu;

@@ -2,11 +2,11 @@
  * observes requests itself for the given time. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/standard_output.h"
 #include "base/units.h"
 #include "cli/coverage_text.h"
 #include "cli/observe.h"
 #include "cli/output.h"
-#include "cli/standard_output.h"
 #include "cli/subcommands.h"
 #include "cli/why/why_text.h"
 #include "client/agent_address.h"

@@ -1,8 +1,8 @@
 /* See why_path.h. */
 #include "cli/why/why_path.h"
 
+#include "base/table_cell.h"
 #include "base/units.h"
-#include "cli/table_cell.h"
 #include "diagnose/request_lanes.h"
 
 #define KINDS_SHOWN 3

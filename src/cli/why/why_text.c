@@ -2,8 +2,8 @@
 #include "cli/why/why_text.h"
 
 #include "base/clock.h"
+#include "base/table_cell.h"
 #include "base/units.h"
-#include "cli/table_cell.h"
 #include "cli/why/why_path.h"
 #include "diagnose/request_sentence.h"
 

@@ -1,7 +1,7 @@
 /* The text and JSON of `sonde io`. */
 #include "cli/io/io_text.h"
 
-#include "cli/table_cell.h"
+#include "base/table_cell.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

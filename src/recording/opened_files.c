@@ -1,5 +1,5 @@
 /* A list of files by device and inode; see opened_files.h. */
-#include "cli/record/opened_files.h"
+#include "recording/opened_files.h"
 
 #include "base/cleanup.h"
 

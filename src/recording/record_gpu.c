@@ -1,10 +1,10 @@
 /* See record_gpu.h. A process has the library where its environment named it when it started: the installed file, or
  * that of its container. */
-#include "cli/record/record_gpu.h"
+#include "recording/record_gpu.h"
 
 #include "base/log.h"
-#include "cli/record/opened_files.h"
 #include "model/task_filter.h"
+#include "recording/opened_files.h"
 #include "resolve/usdt/usdt_processes.h"
 
 #include <errno.h>

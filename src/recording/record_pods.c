@@ -1,6 +1,6 @@
 /* Selects pods by name and label; see record_pods.h. A pod is selected by its own cgroup, the parent of the cgroups of
  * its containers, so only pods have to be followed, not containers. */
-#include "cli/record/record_pods.h"
+#include "recording/record_pods.h"
 
 #include "base/log.h"
 #include "pipeline/cri.h"
@@ -124,7 +124,7 @@ static size_t list_ids(const struct record_pods *p, uint64_t ids[TASK_FILTER_MAX
 
 /* ---- start ---- */
 
-static size_t count_names(const struct option_texts *pods)
+static size_t count_names(const struct text_list *pods)
 {
     size_t count = 0;
     for (size_t i = 0; i < pods->count; i++)

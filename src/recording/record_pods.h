@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "cli/record/record_filters.h"
+#include "recording/record_filters.h"
 
 struct pipeline;
 struct record_pods;

@@ -1,5 +1,5 @@
 /* Text cells padded to a width; see table_cell.h. */
-#include "cli/table_cell.h"
+#include "base/table_cell.h"
 
 #include "base/buf.h"
 #include "base/utf8.h"

@@ -1,5 +1,5 @@
 /* Adds source lines to a recorded profile; see record_lines.h. */
-#include "cli/record/record_lines.h"
+#include "recording/record_lines.h"
 
 #include "base/log.h"
 #include "base/units.h"

@@ -1,5 +1,5 @@
 /* SIGINT and SIGTERM as the end of a wait; see end_signals.h. */
-#include "cli/end_signals.h"
+#include "base/end_signals.h"
 
 #include "base/clock.h"
 

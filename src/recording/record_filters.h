@@ -2,13 +2,13 @@
 #pragma once
 
 #include "base/buf.h"
-#include "cli/options.h"
+#include "base/text_list.h"
 #include "model/task_filter.h"
 
 #include <stdbool.h>
 
 struct record_filters {
-    struct option_texts pids, containers, pods, pod_labels, cgroups, commands, users;
+    struct text_list pids, containers, pods, pod_labels, cgroups, commands, users;
 };
 
 /* Whether any filter is set. */

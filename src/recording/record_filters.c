@@ -1,5 +1,5 @@
 /* Resolves the process filters of `sonde record`; see record_filters.h. */
-#include "cli/record/record_filters.h"
+#include "recording/record_filters.h"
 
 #include "base/buf.h"
 #include "base/log.h"
@@ -20,7 +20,7 @@ bool record_filters_narrow(const struct record_filters *f)
            f->commands.count || f->users.count;
 }
 
-static int add_pids(const struct option_texts *texts, struct task_filter *filter)
+static int add_pids(const struct text_list *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         int64_t pid;
@@ -52,7 +52,7 @@ static int add_cgroups(int found, const char *what, const char *text, struct tas
     return -ESRCH;
 }
 
-static int add_containers(const struct option_texts *texts, struct task_filter *filter)
+static int add_containers(const struct text_list *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         int found = cgroup_search_container(texts->values[i], filter->cgroup_ids + filter->cgroup_count,
@@ -69,7 +69,7 @@ static int add_containers(const struct option_texts *texts, struct task_filter *
     return 0;
 }
 
-static int add_pods(const struct option_texts *texts, struct task_filter *filter)
+static int add_pods(const struct text_list *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         if (strchr(texts->values[i], '/'))
@@ -89,7 +89,7 @@ static int add_pods(const struct option_texts *texts, struct task_filter *filter
     return 0;
 }
 
-static int add_paths(const struct option_texts *texts, struct task_filter *filter)
+static int add_paths(const struct text_list *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         uint64_t id;
@@ -108,7 +108,7 @@ static int add_paths(const struct option_texts *texts, struct task_filter *filte
     return 0;
 }
 
-static int add_users(const struct option_texts *texts, struct task_filter *filter)
+static int add_users(const struct text_list *texts, struct task_filter *filter)
 {
     for (size_t i = 0; i < texts->count; i++) {
         int r = user_name_parse(texts->values[i], &filter->users[filter->user_count]);

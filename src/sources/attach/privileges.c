@@ -1,5 +1,5 @@
 /* Capabilities that this process lacks; see privileges.h. */
-#include "cli/privileges.h"
+#include "sources/attach/privileges.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct option_texts;
+struct text_list;
 struct profile;
 struct task_filter;
 
@@ -18,7 +18,7 @@ struct record_event;
 
 /* Parses the values of --event. `*ret` is NULL when there are none. `period` 0: the default of the event. -EINVAL,
  * -ENOMEM. */
-int record_event_new(const struct option_texts *names, int64_t period, struct record_event **ret);
+int record_event_new(const struct text_list *names, int64_t period, struct record_event **ret);
 /* --gpu. Prepares the environment of a command, which must not have been forked yet. -ENOMEM, or -errno after logging.
  */
 int record_event_new_gpu(bool has_command, struct record_event **ret);

@@ -1,5 +1,5 @@
 /* Writes without stdio; see standard_output.h. */
-#include "cli/standard_output.h"
+#include "base/standard_output.h"
 
 #include "base/file_part.h"
 #include "base/log.h"

@@ -1,17 +1,17 @@
 /* Resolves the name of an event to something that can be sampled; see record_event.h. USDT probes are found in the
  * notes of ELF files, as in `sonde probes`. */
-#include "cli/record/record_event.h"
+#include "recording/record_event.h"
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/text_list.h"
 #include "base/units.h"
-#include "cli/options.h"
-#include "cli/privileges.h"
-#include "cli/record/opened_files.h"
-#include "cli/record/record_gpu.h"
 #include "model/profile.h"
 #include "model/task_filter.h"
+#include "recording/opened_files.h"
+#include "recording/record_gpu.h"
 #include "resolve/usdt/usdt_processes.h"
+#include "sources/attach/privileges.h"
 #include "sources/attach/tracepoint.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static int set_period(struct sample_event *event, int64_t period)
     return 0;
 }
 
-int record_event_new(const struct option_texts *names, int64_t period, struct record_event **ret)
+int record_event_new(const struct text_list *names, int64_t period, struct record_event **ret)
 {
     if (names->count == 0 && period)
         log_error("record: --period needs --event (-F sets the rate of CPU samples)");
