@@ -29,11 +29,11 @@ static inline bool is_emulated(void)
     return real >= 0 && real != emulated_machine_of("/proc/self/exe");
 }
 
-/* For tests of files in /proc for this process. `print_message` and `skip` are cmocka's. */
+/* For tests of files in /proc for this process, and of CPU time. `print_message` and `skip` are cmocka's. */
 #define skip_if_emulated()                                                                                             \
     do {                                                                                                               \
         if (is_emulated()) {                                                                                           \
-            print_message("runs under qemu-user: /proc shows the emulator's mappings\n");                              \
+            print_message("runs under qemu-user: /proc and CPU time are the emulator's\n");                            \
             skip();                                                                                                    \
         }                                                                                                              \
     } while (0)
