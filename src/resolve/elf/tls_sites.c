@@ -2,6 +2,7 @@
 #include "resolve/elf/tls_sites.h"
 
 #include "resolve/elf/elf_addresses.h"
+#include "resolve/elf/probe_site.h"
 #include "resolve/elf/x86_code.h"
 
 #include <elf.h>
@@ -9,8 +10,7 @@
 #include <string.h>
 
 #define SYMBOLS_MAX_BYTES (64u << 20) /* of symbols, and of their names */
-#define CODE_BYTES        256         /* of a function that are decoded, */
-#define GO_CODE_BYTES     4096        /* and of one of Go */
+#define GO_CODE_BYTES     4096        /* of a function of Go that are decoded */
 #define PLT               ".plt"
 
 enum function { READ, READ_EX, WRITE, WRITE_EX, WRITE_EX2, FREE, BIO_WRITE, GO_READ, GO_WRITE, GO_MEMMOVE, FUNCTIONS };
@@ -33,22 +33,6 @@ struct function_code {
     uint64_t callee;   /* the first function of this file that it calls; 0: none */
 };
 
-/* Reads the code at `address`, up to `max` bytes; returns how many. */
-static size_t read_code(const struct elf_file *f, uint64_t address, uint8_t *code, size_t max)
-{
-    const struct elf_segment *segments;
-    const size_t count = elf_segments(f, &segments);
-    for (size_t i = 0; i < count; i++) {
-        const struct elf_segment *s = &segments[i];
-        if (!s->executable || address < s->vaddr || address - s->vaddr >= s->file_bytes)
-            continue;
-        const uint64_t left = s->file_bytes - (address - s->vaddr);
-        const size_t bytes = left < max ? (size_t)left : max;
-        return elf_read(f, s->offset + (address - s->vaddr), code, bytes) == 0 ? bytes : 0;
-    }
-    return 0;
-}
-
 static bool is_in_plt(const struct elf_file *f, uint64_t address)
 {
     const struct elf_section *sections;
@@ -60,49 +44,15 @@ static bool is_in_plt(const struct elf_file *f, uint64_t address)
     return false;
 }
 
-/* Where a probe of the entry can lie, the stack still as the caller left it: 0: nowhere. */
-static uint64_t emulated_entry(const struct elf_file *f, uint64_t address)
-{
-    uint8_t code[CODE_BYTES];
-    const size_t size = read_code(f, address, code, sizeof(code));
-    struct x86_instruction i;
-    size_t at = 0;
-    if (!x86_decode(code, size, address, &i))
-        return 0;
-    if (i.kind == X86_ENDBR) {
-        at = i.bytes;
-        if (!x86_decode(code + at, size - at, address + at, &i))
-            return 0;
-    }
-    return i.is_emulated ? address + at : 0;
-}
-
-/* Where the arguments are still in their registers. */
-static uint64_t emulated_with_arguments(const struct elf_file *f, uint64_t address)
-{
-    uint8_t code[CODE_BYTES];
-    const size_t size = read_code(f, address, code, sizeof(code));
-    struct x86_instruction i;
-    for (size_t at = 0; at < size; at += i.bytes) {
-        if (!x86_decode(code + at, size - at, address + at, &i))
-            return 0;
-        if (i.is_emulated)
-            return address + at;
-        if (!i.keeps_arguments)
-            return 0;
-    }
-    return 0;
-}
-
 static uint64_t first_callee(const struct elf_file *f, uint64_t address)
 {
-    uint8_t code[CODE_BYTES];
-    const size_t size = read_code(f, address, code, sizeof(code));
+    uint8_t code[PROBE_CODE_BYTES];
+    const size_t size = probe_code_read(f, address, code, sizeof(code));
     struct x86_instruction i;
     for (size_t at = 0; at < size; at += i.bytes) {
         if (!x86_decode(code + at, size - at, address + at, &i) || i.kind == X86_END)
             return 0;
-        const bool leaves = i.kind == X86_JUMP && (i.target < address || i.target >= address + CODE_BYTES);
+        const bool leaves = i.kind == X86_JUMP && (i.target < address || i.target >= address + PROBE_CODE_BYTES);
         if ((i.kind == X86_CALL || leaves) && !is_in_plt(f, i.target))
             return i.target;
         if (i.kind == X86_JUMP)
@@ -116,7 +66,7 @@ static struct function_code function_at(const struct elf_file *f, uint64_t addre
     struct function_code code = {.address = address};
     if (!address)
         return code;
-    code.emulated = emulated_entry(f, address);
+    code.emulated = probe_site_at_entry(f, address);
     code.callee = first_callee(f, address);
     return code;
 }
@@ -146,7 +96,7 @@ static uint64_t add_internal(const struct elf_file *f, struct tls_sites *s, cons
                              const struct function_code *ex, enum tls_site_kind kind)
 {
     const uint64_t callee =
-        plain->callee && (plain->callee == ex->callee || !ex->address) ? emulated_entry(f, plain->callee) : 0;
+        plain->callee && (plain->callee == ex->callee || !ex->address) ? probe_site_at_entry(f, plain->callee) : 0;
     if (callee)
         add_site(f, s, kind, callee);
     return callee;
@@ -174,8 +124,8 @@ static uint64_t add_writes(const struct elf_file *f, struct tls_sites *s, const 
  * push behind that, with the arguments still in their registers; 0: not found. */
 static uint64_t behind_stack_check(const struct elf_file *f, uint64_t address)
 {
-    uint8_t code[CODE_BYTES];
-    const size_t size = read_code(f, address, code, sizeof(code));
+    uint8_t code[PROBE_CODE_BYTES];
+    const size_t size = probe_code_read(f, address, code, sizeof(code));
     struct x86_instruction i;
     bool is_checked = false;
     for (size_t at = 0; at < size; at += i.bytes) {
@@ -194,7 +144,7 @@ static uint64_t behind_stack_check(const struct elf_file *f, uint64_t address)
 static uint64_t call_of(const struct elf_file *f, uint64_t address, uint64_t callee)
 {
     uint8_t code[GO_CODE_BYTES];
-    const size_t size = read_code(f, address, code, sizeof(code));
+    const size_t size = probe_code_read(f, address, code, sizeof(code));
     struct x86_instruction i;
     for (size_t at = 0; at < size; at += i.bytes) {
         if (!x86_decode(code + at, size - at, address + at, &i))
@@ -230,7 +180,7 @@ static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTI
     s->has_functions = addresses[READ] && addresses[WRITE];
     if (s->has_functions) {
         const uint64_t reads = add_reads(f, s, code), writes = add_writes(f, s, code);
-        const uint64_t end = addresses[FREE] ? emulated_with_arguments(f, addresses[FREE]) : 0;
+        const uint64_t end = addresses[FREE] ? probe_site_with_arguments(f, addresses[FREE]) : 0;
         if (end)
             add_site(f, s, TLS_SITE_FREE, end);
         if (!reads || !writes || reads == writes || !end) {
@@ -238,7 +188,7 @@ static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTI
             s->declined = "its functions begin with instructions that the kernel single-steps";
         }
     }
-    const uint64_t bio = addresses[BIO_WRITE] ? emulated_with_arguments(f, addresses[BIO_WRITE]) : 0;
+    const uint64_t bio = addresses[BIO_WRITE] ? probe_site_with_arguments(f, addresses[BIO_WRITE]) : 0;
     if (bio)
         add_site(f, s, TLS_SITE_BIO_WRITE, bio);
 }
