@@ -31,9 +31,9 @@
 struct tls_file {
     struct tls_file *prev, *next;
     int fd;
-    struct tls_probe_site bio;         /* file_offset 0: none */
-    struct tls_attachment *attachment; /* of the others; NULL: none */
-    const char *declined;              /* why its plaintext is not read; NULL: it is, or the file has no SSL_read */
+    struct uprobe_site bio;               /* file_offset 0: none */
+    struct uprobe_attachment *attachment; /* of the others; NULL: none */
+    const char *declined;                 /* why its plaintext is not read; NULL: it is, or the file has no SSL_read */
 };
 
 /* A process that writes TLS records into memory. */
@@ -41,13 +41,13 @@ struct buffered_process {
     uint32_t pid; /* 0: none */
     struct {
         const struct tls_file *file;
-        struct tls_attachment *attachment;
+        struct uprobe_attachment *attachment;
     } files[FILES_A_PROCESS];
 };
 
 struct request_tls {
     void *source;
-    struct tls_attachments *attachments;
+    struct uprobe_attachments *attachments;
     struct usdt_providers *files_in_use;
     struct tls_file *files;
     struct buffered_process buffered[BUFFERED_MAX];
@@ -89,7 +89,7 @@ static void detach_bio(struct request_tls *t, struct buffered_process *p, const 
     for (size_t i = 0; i < FILES_A_PROCESS; i++) {
         if (!p->files[i].file || (file && p->files[i].file != file))
             continue;
-        tls_attachments_remove(t->attachments, p->files[i].attachment);
+        uprobe_attachments_remove(t->attachments, p->files[i].attachment);
         p->files[i].file = NULL;
     }
 }
@@ -99,7 +99,8 @@ static void attach_bio(struct request_tls *t, struct buffered_process *p, const 
     for (size_t i = 0; i < FILES_A_PROCESS; i++) {
         if (p->files[i].file)
             continue;
-        if (tls_attachments_add(t->attachments, file->fd, (int32_t)p->pid, &file->bio, 1, &p->files[i].attachment) == 0)
+        if (uprobe_attachments_add(t->attachments, file->fd, (int32_t)p->pid, &file->bio, 1, &p->files[i].attachment) ==
+            0)
             p->files[i].file = file;
         return;
     }
@@ -168,7 +169,7 @@ static void file_free(struct tls_file *file)
 static int take_file(void *context, const struct usdt_provider_file *mapped, void **ret)
 {
     struct request_tls *t = context;
-    struct tls_probe_site sites[TLS_PROBE_SITES_MAX];
+    struct uprobe_site sites[UPROBE_SITES_MAX];
     struct tls_sites found;
     size_t count = 0;
     int r = find_sites(mapped->fd, &found);
@@ -177,16 +178,17 @@ static int take_file(void *context, const struct usdt_provider_file *mapped, voi
         return r < 0 ? r : -ENOMEM;
     file->declined = found.declined;
     for (size_t i = 0; i < found.count; i++) {
-        const struct tls_probe_site site = {.file_offset = found.all[i].file_offset, .probe = found.all[i].kind};
-        if (site.probe == TLS_PROBE_BIO_WRITE)
+        const struct uprobe_site site = {.file_offset = found.all[i].file_offset, .kind = found.all[i].kind};
+        if (site.kind == TLS_PROBE_BIO_WRITE)
             file->bio = site;
         else
             sites[count++] = site;
     }
     file->fd = fcntl(mapped->fd, F_DUPFD_CLOEXEC, 0);
     r = file->fd < 0 ? -EMFILE
-        : count      ? tls_attachments_add(t->attachments, file->fd, TLS_EVERY_PROCESS, sites, count, &file->attachment)
-                     : 0;
+        : count
+            ? uprobe_attachments_add(t->attachments, file->fd, UPROBE_EVERY_PROCESS, sites, count, &file->attachment)
+            : 0;
     if (r < 0) {
         file_free(file);
         return r;
@@ -206,7 +208,7 @@ static void release_file(void *context, void *taken)
         if (t->buffered[i].pid)
             detach_bio(t, &t->buffered[i], file);
     if (file->attachment)
-        tls_attachments_remove(t->attachments, file->attachment);
+        uprobe_attachments_remove(t->attachments, file->attachment);
     DL_DELETE(t->files, file);
     file_free(file);
 }
@@ -258,7 +260,7 @@ void request_tls_start(struct request_tls *t)
 /* A busy server makes hundreds of thousands of calls a second, and each is slower by HIT_NS. */
 static void limit_cost(struct request_tls *t, uint64_t now_ns)
 {
-    if (tls_attachments_is_stopped(t->attachments) || now_ns - t->since_ns < COST_WINDOW_NS)
+    if (uprobe_attachments_is_stopped(t->attachments) || now_ns - t->since_ns < COST_WINDOW_NS)
         return;
     const uint64_t runs = request_source_tls_runs(t->source);
     const double cpus = (double)(runs - t->runs) * HIT_NS / (double)(now_ns - t->since_ns);
@@ -267,7 +269,7 @@ static void limit_cost(struct request_tls *t, uint64_t now_ns)
     t->runs = runs;
     if (is_first || cpus <= t->most_cpus)
         return;
-    tls_attachments_stop(t->attachments);
+    uprobe_attachments_stop(t->attachments);
     log_warning(
         "requests over TLS are not read any more, until the agent is started again: it cost the servers %.0f %% of "
         "a CPU, more than half of budget.one_cpu",
@@ -298,14 +300,14 @@ void request_tls_forget(struct request_tls *t, uint32_t pid)
 
 void request_tls_metrics(const struct request_tls *t, struct metric_set *set)
 {
-    struct tls_attachments_stats stats;
+    struct uprobe_attachments_stats stats;
     const struct tls_file *file;
     size_t declined = 0;
     DL_FOREACH(t->files, file)
     {
         declined += file->declined != NULL;
     }
-    tls_attachments_stats(t->attachments, &stats);
+    uprobe_attachments_stats(t->attachments, &stats);
     metric_add(set, "sonde_requests_tls_stopped", METRIC_GAUGE, "",
                "1: requests over TLS are not read any more, because it cost the servers too much.",
                stats.is_stopped ? 1 : 0, METRIC_NO_LABELS);

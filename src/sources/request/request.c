@@ -38,8 +38,8 @@ struct request_source {
     struct http2_drain *http2;
     const struct shared_tables *tables;
     uint64_t flushed_ns;
-    struct tls_attachments *tls; /* NULL: the plaintext of TLS is not read */
-    bool has_forgotten_tls;      /* reading is stopped, and no process counts as one whose TLS is read */
+    struct uprobe_attachments *tls; /* NULL: the plaintext of TLS is not read */
+    bool has_forgotten_tls;         /* reading is stopped, and no process counts as one whose TLS is read */
 };
 
 static void request_close(void *self)
@@ -47,7 +47,7 @@ static void request_close(void *self)
     struct request_source *s = self;
     if (!s)
         return;
-    tls_attachments_free(s->tls); /* first: it uses the programs */
+    uprobe_attachments_free(s->tls); /* first: it uses the programs */
     record_ring_close(&s->ring);
     http2_drain_free(s->http2);
     request_bpf__destroy(s->bpf);
@@ -57,6 +57,26 @@ static void request_close(void *self)
 static void freep_source(struct request_source **s)
 {
     request_close(*s);
+}
+
+static int new_tls_attachments(struct request_source *s)
+{
+    const struct request_bpf *bpf = s->bpf;
+    const bool in_loop = bpf->rodata->has_preempt_disable; /* as request_attach.c has loaded them */
+    struct bpf_program *end = in_loop ? bpf->progs.tls_return : bpf->progs.tls_return_by_calls;
+    const struct uprobe_programs kinds[TLS_PROBES] = {
+        [TLS_PROBE_READ] = {bpf->progs.tls_read, end},
+        [TLS_PROBE_READ_EX] = {bpf->progs.tls_read_ex, end},
+        [TLS_PROBE_WRITE] = {bpf->progs.tls_write, end},
+        [TLS_PROBE_WRITE_EX] = {bpf->progs.tls_write_ex, end},
+        [TLS_PROBE_WRITE_EX2] = {bpf->progs.tls_write_ex2, end},
+        [TLS_PROBE_FREE] = {bpf->progs.tls_free, NULL},
+        [TLS_PROBE_BIO_WRITE] = {bpf->progs.tls_bio_write, NULL},
+        [TLS_PROBE_GO_READ] = {bpf->progs.tls_go_read, NULL},
+        [TLS_PROBE_GO_TEXT] = {in_loop ? bpf->progs.tls_go_text : bpf->progs.tls_go_text_by_calls, NULL},
+        [TLS_PROBE_GO_WRITE] = {bpf->progs.tls_go_write, NULL},
+    };
+    return uprobe_attachments_new("sonde-tls", kinds, TLS_PROBES, &s->tls);
 }
 
 int request_source_open_on(const struct source_services *services, struct attach_report *report, int method, bool tls,
@@ -76,7 +96,7 @@ int request_source_open_on(const struct source_services *services, struct attach
                         &s->http2);
     if (r < 0)
         return r;
-    r = s->bpf->rodata->reads_tls ? tls_attachments_new(s->bpf, &s->tls) : 0;
+    r = s->bpf->rodata->reads_tls ? new_tls_attachments(s) : 0;
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -126,13 +146,13 @@ static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
  */
 static void turn_tls(struct request_source *s)
 {
-    struct tls_attachments_stats stats;
+    struct uprobe_attachments_stats stats;
     if (!s->tls)
         return;
-    tls_attachments_turn(s->tls);
-    if (!tls_attachments_is_stopped(s->tls) || s->has_forgotten_tls)
+    uprobe_attachments_turn(s->tls);
+    if (!uprobe_attachments_is_stopped(s->tls) || s->has_forgotten_tls)
         return;
-    tls_attachments_stats(s->tls, &stats);
+    uprobe_attachments_stats(s->tls, &stats);
     memset(s->bpf->bss->tls_processes, 0, sizeof(s->bpf->bss->tls_processes));
     s->has_forgotten_tls = !stats.attached && !stats.waiting;
 }
@@ -272,7 +292,7 @@ uint64_t request_source_opaque_overflow(void *request_source)
     return ((const struct request_source *)request_source)->bpf->bss->opaque_overflow_bytes;
 }
 
-struct tls_attachments *request_source_tls(void *request_source)
+struct uprobe_attachments *request_source_tls(void *request_source)
 {
     return ((struct request_source *)request_source)->tls;
 }
@@ -312,9 +332,9 @@ void request_source_tls_forget(void *request_source, uint32_t pid)
 static uint64_t request_helper_cpu_ns(void *self)
 {
     const struct request_source *s = self;
-    struct tls_attachments_stats stats = {0};
+    struct uprobe_attachments_stats stats = {0};
     if (s->tls)
-        tls_attachments_stats(s->tls, &stats);
+        uprobe_attachments_stats(s->tls, &stats);
     return stats.cpu_ns;
 }
 

@@ -2,14 +2,30 @@
 #pragma once
 
 #include "sources/attach/map_walk.h"
+#include "sources/attach/uprobe_attachments.h"
 #include "sources/request/http2/http2_drain.h"
-#include "sources/request/tls_attachments.h"
 #include "sources/source.h"
 
 /* Its options; NULL: the plaintext of TLS is not read. */
 struct request_options {
     bool enabled;
     bool tls; /* read the plaintext of OpenSSL */
+};
+
+/* Kinds of its uprobes: the functions of OpenSSL and of Go, in the order of enum tls_site_kind
+ * (resolve/elf/tls_sites.h). */
+enum tls_probe {
+    TLS_PROBE_READ,
+    TLS_PROBE_READ_EX,
+    TLS_PROBE_WRITE,
+    TLS_PROBE_WRITE_EX,
+    TLS_PROBE_WRITE_EX2,
+    TLS_PROBE_FREE,
+    TLS_PROBE_BIO_WRITE,
+    TLS_PROBE_GO_READ,
+    TLS_PROBE_GO_TEXT,
+    TLS_PROBE_GO_WRITE,
+    TLS_PROBES
 };
 
 extern const struct source source_request;
@@ -39,7 +55,7 @@ void request_source_forget_opaque(void *request_source, uint32_t place);
 /* Bytes since the source was opened that found no place. */
 uint64_t request_source_opaque_overflow(void *request_source);
 /* The files with OpenSSL that are attached to; NULL: the plaintext of TLS is not read here. */
-struct tls_attachments *request_source_tls(void *request_source);
+struct uprobe_attachments *request_source_tls(void *request_source);
 /* The processes that write TLS records into memory, at most `max`: their BIO_write is to be attached, too. Returns how
  * many. */
 size_t request_source_tls_buffered(void *request_source, uint32_t *ret_pids, size_t max);

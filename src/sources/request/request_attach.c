@@ -25,7 +25,7 @@ enum request_programs {
     BY_SYSCALL = 4,
     WITH_EVERY_METHOD = 8,
     IF_SENDPAGE = 16,
-    FOR_TLS = 32,           /* at uprobes, which tls_attachments.h attaches; */
+    FOR_TLS = 32,           /* at uprobes, which uprobe_attachments.h attaches; */
     FOR_TLS_IN_LOOP = 64,   /* these where preemption is to be disabled, */
     FOR_TLS_BY_CALLS = 128, /* or these */
 };

@@ -1,15 +1,17 @@
-/* See tls_attachments.h. Each attachment moves from its actual to its desired state by one ask at a time. When the
+/* See uprobe_attachments.h. Each attachment moves from its actual to its desired state by one ask at a time. When the
  * helper ends, all that it attached is detached; another one is started, at a limited rate. */
-#include "sources/request/tls_attachments.h"
+#include "sources/attach/uprobe_attachments.h"
 
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/helper_process.h"
-#include "sources/request/tls_helper.h"
+#include "sources/attach/uprobe_helper.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,8 +23,8 @@
 #define RESTART_NS    10000000000ull
 #define END_WAIT_MS   3000
 
-struct tls_attachment {
-    struct tls_ask ask;
+struct uprobe_attachment {
+    struct uprobe_ask ask;
     int fd;
     bool is_removed;
     bool is_on;
@@ -30,14 +32,16 @@ struct tls_attachment {
     bool is_refused;
 };
 
-struct tls_attachments {
-    struct request_bpf *bpf;
+struct uprobe_attachments {
+    char helper_name[16];
+    struct uprobe_programs kinds[UPROBE_KINDS_MAX];
+    size_t kind_count;
     int control; /* -1: no helper runs */
     pid_t pid;
     uint64_t started_ns;
     size_t in_flight;
-    struct tls_attachment *places[TLS_ATTACHMENTS_MAX];
-    struct tls_attachments_stats stats;
+    struct uprobe_attachment *places[UPROBE_ATTACHMENTS_MAX];
+    struct uprobe_attachments_stats stats;
 };
 
 /* ---- helper process ---- */
@@ -53,7 +57,7 @@ static void reap(pid_t pid, unsigned wait_ms)
     }
 }
 
-static void stop_helper(struct tls_attachments *a, unsigned wait_ms)
+static void stop_helper(struct uprobe_attachments *a, unsigned wait_ms)
 {
     if (a->control < 0)
         return;
@@ -62,12 +66,12 @@ static void stop_helper(struct tls_attachments *a, unsigned wait_ms)
     a->control = -1;
     a->in_flight = 0;
     reap(a->pid, wait_ms);
-    for (size_t i = 0; i < TLS_ATTACHMENTS_MAX; i++)
+    for (size_t i = 0; i < UPROBE_ATTACHMENTS_MAX; i++)
         if (a->places[i])
             a->places[i]->is_on = a->places[i]->is_in_flight = false;
 }
 
-static void start_helper(struct tls_attachments *a, uint64_t now_ns)
+static void start_helper(struct uprobe_attachments *a, uint64_t now_ns)
 {
     if (a->started_ns && now_ns - a->started_ns < RESTART_NS)
         return;
@@ -77,17 +81,17 @@ static void start_helper(struct tls_attachments *a, uint64_t now_ns)
         return;
     }
     if (a->pid == 0)
-        tls_helper_run(a->control, a->bpf);
+        uprobe_helper_run(a->control, a->helper_name, a->kinds, a->kind_count);
     a->stats.starts++;
 }
 
 /* False: the helper has ended. */
-static bool take_answers(struct tls_attachments *a)
+static bool take_answers(struct uprobe_attachments *a)
 {
-    struct tls_answer answer;
+    struct uprobe_answer answer;
     ssize_t n;
     while ((n = recv(a->control, &answer, sizeof(answer), MSG_DONTWAIT)) == sizeof(answer)) {
-        struct tls_attachment *t = answer.place < TLS_ATTACHMENTS_MAX ? a->places[answer.place] : NULL;
+        struct uprobe_attachment *t = answer.place < UPROBE_ATTACHMENTS_MAX ? a->places[answer.place] : NULL;
         a->in_flight--;
         if (!t)
             continue;
@@ -104,18 +108,18 @@ static bool take_answers(struct tls_attachments *a)
 
 /* ---- attachments ---- */
 
-static bool is_to_be_on(const struct tls_attachments *a, const struct tls_attachment *t)
+static bool is_to_be_on(const struct uprobe_attachments *a, const struct uprobe_attachment *t)
 {
     return !a->stats.is_stopped && !t->is_removed && !t->is_refused;
 }
 
-static bool is_settled(const struct tls_attachments *a, const struct tls_attachment *t)
+static bool is_settled(const struct uprobe_attachments *a, const struct uprobe_attachment *t)
 {
     return !t->is_in_flight && t->is_on == is_to_be_on(a, t);
 }
 
 /* False: the helper does not take it. */
-static bool ask_change(struct tls_attachments *a, struct tls_attachment *t)
+static bool ask_change(struct uprobe_attachments *a, struct uprobe_attachment *t)
 {
     if (is_settled(a, t) || t->is_in_flight || a->in_flight == IN_FLIGHT_MAX)
         return true;
@@ -127,20 +131,20 @@ static bool ask_change(struct tls_attachments *a, struct tls_attachment *t)
     return r == 0 || r == -EAGAIN;
 }
 
-static void attachment_free(struct tls_attachment *t)
+static void attachment_free(struct uprobe_attachment *t)
 {
     closep(&t->fd);
     free(t);
 }
 
-void tls_attachments_turn(struct tls_attachments *a)
+void uprobe_attachments_turn(struct uprobe_attachments *a)
 {
     bool is_needed = false;
     if (a->control >= 0 && !take_answers(a))
         stop_helper(a, 0);
     a->stats.attached = a->stats.waiting = 0;
-    for (size_t i = 0; i < TLS_ATTACHMENTS_MAX; i++) {
-        struct tls_attachment *t = a->places[i];
+    for (size_t i = 0; i < UPROBE_ATTACHMENTS_MAX; i++) {
+        struct uprobe_attachment *t = a->places[i];
         if (!t)
             continue;
         if (t->is_removed && !t->is_on && !t->is_in_flight) {
@@ -158,20 +162,20 @@ void tls_attachments_turn(struct tls_attachments *a)
         start_helper(a, clock_monotonic_ns());
 }
 
-int tls_attachments_add(struct tls_attachments *a, int fd, int32_t pid, const struct tls_probe_site *sites,
-                        size_t count, struct tls_attachment **ret)
+int uprobe_attachments_add(struct uprobe_attachments *a, int fd, int32_t pid, const struct uprobe_site *sites,
+                           size_t count, struct uprobe_attachment **ret)
 {
     size_t place = 0;
-    if (count == 0 || count > TLS_PROBE_SITES_MAX)
+    if (count == 0 || count > UPROBE_SITES_MAX)
         return -EINVAL;
-    while (place < TLS_ATTACHMENTS_MAX && a->places[place])
+    while (place < UPROBE_ATTACHMENTS_MAX && a->places[place])
         place++;
-    if (place == TLS_ATTACHMENTS_MAX)
+    if (place == UPROBE_ATTACHMENTS_MAX)
         return -ENOSPC;
-    struct tls_attachment *t = calloc(1, sizeof(*t));
+    struct uprobe_attachment *t = calloc(1, sizeof(*t));
     if (!t)
         return -ENOMEM;
-    t->ask = (struct tls_ask){.place = (uint32_t)place, .pid = pid, .site_count = (uint32_t)count};
+    t->ask = (struct uprobe_ask){.place = (uint32_t)place, .pid = pid, .site_count = (uint32_t)count};
     memcpy(t->ask.sites, sites, count * sizeof(*sites));
     t->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (t->fd < 0) {
@@ -182,48 +186,52 @@ int tls_attachments_add(struct tls_attachments *a, int fd, int32_t pid, const st
     return 0;
 }
 
-void tls_attachments_remove(struct tls_attachments *a, struct tls_attachment *t)
+void uprobe_attachments_remove(struct uprobe_attachments *a, struct uprobe_attachment *t)
 {
     t->is_removed = true;
-    tls_attachments_turn(a);
+    uprobe_attachments_turn(a);
 }
 
-void tls_attachments_stop(struct tls_attachments *a)
+void uprobe_attachments_stop(struct uprobe_attachments *a)
 {
     a->stats.is_stopped = true;
-    tls_attachments_turn(a);
+    uprobe_attachments_turn(a);
 }
 
-bool tls_attachments_is_stopped(const struct tls_attachments *a)
+bool uprobe_attachments_is_stopped(const struct uprobe_attachments *a)
 {
     return a->stats.is_stopped;
 }
 
 /* ---- life cycle ---- */
 
-int tls_attachments_new(struct request_bpf *bpf, struct tls_attachments **ret)
+int uprobe_attachments_new(const char *helper_name, const struct uprobe_programs *kinds, size_t kind_count,
+                           struct uprobe_attachments **ret)
 {
-    struct tls_attachments *a = calloc(1, sizeof(*a));
+    struct uprobe_attachments *a = calloc(1, sizeof(*a));
     if (!a)
         return -ENOMEM;
-    a->bpf = bpf;
+    assert(kind_count <= UPROBE_KINDS_MAX);
+    snprintf(a->helper_name, sizeof(a->helper_name), "%s", helper_name);
+    memcpy(a->kinds, kinds, kind_count * sizeof(*kinds));
+    a->kind_count = kind_count;
     a->control = -1;
     *ret = a;
     return 0;
 }
 
-void tls_attachments_free(struct tls_attachments *a)
+void uprobe_attachments_free(struct uprobe_attachments *a)
 {
     if (!a)
         return;
     stop_helper(a, END_WAIT_MS);
-    for (size_t i = 0; i < TLS_ATTACHMENTS_MAX; i++)
+    for (size_t i = 0; i < UPROBE_ATTACHMENTS_MAX; i++)
         if (a->places[i])
             attachment_free(a->places[i]);
     free(a);
 }
 
-void tls_attachments_stats(const struct tls_attachments *a, struct tls_attachments_stats *ret)
+void uprobe_attachments_stats(const struct uprobe_attachments *a, struct uprobe_attachments_stats *ret)
 {
     *ret = a->stats;
     if (a->control >= 0)
