@@ -1,8 +1,7 @@
 /* See gpu_metrics.h. */
 #include "signals/gpu/gpu_metrics.h"
 
-#include "resolve/proc/job.h"
-#include "resolve/process/processes.h"
+#include "signals/process_labels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -166,22 +165,20 @@ static void put_status(const struct gpu_device *d, struct metric_set *set)
 static void put_process(const struct gpu_list *list, const struct gpu_process *p, struct processes *processes,
                         struct metric_set *set)
 {
-    const struct process *found = processes ? processes_find(processes, p->h.pid, 0) : NULL;
-    const struct resource *resource = found ? processes_resource(processes, found) : &resource_unknown;
     const struct gpu_device *device = NULL;
-    char index[16], pid[16], instance[16] = "";
-    struct job job;
+    struct process_labels process;
+    char index[16], instance[16] = "";
+    struct metric_label labels[3 + PROCESS_LABELS];
     for (size_t i = 0; !device && i < list->device_count; i++) /* those that the driver lists come first */
         device = list->devices[i].index == p->device ? &list->devices[i] : NULL;
-    job_from_cgroup(resource->cgroup_path, &job);
     snprintf(index, sizeof(index), "%u", p->device);
-    snprintf(pid, sizeof(pid), "%u", p->h.pid);
     if (p->instance != GPU_NO_INSTANCE)
         snprintf(instance, sizeof(instance), "%u", p->instance);
-    const struct metric_label labels[] = {
-        {"gpu", index},     {"hw_id", device ? device->uuid : ""},    {"gpu_instance", instance},
-        {"pid", pid},       {"service_name", resource->service_name}, {"manager", job.manager},
-        {"job_id", job.id}, {"container_id", resource->container_id}};
+    labels[0] = (struct metric_label){"gpu", index};
+    labels[1] = (struct metric_label){"hw_id", device ? device->uuid : ""};
+    labels[2] = (struct metric_label){"gpu_instance", instance};
+    process_labels_fill(processes, p->h.pid, &process);
+    memcpy(&labels[3], process.list, sizeof(process.list));
     if (p->memory != UINT64_MAX)
         metric_add(set, "sonde_gpu_process_memory_bytes", METRIC_GAUGE, "bytes", "Device memory that a process uses.",
                    (double)p->memory, labels, array_size(labels));
