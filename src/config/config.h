@@ -44,7 +44,7 @@ struct config {
 };
 
 #define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* if no other path is given */
-#define CONFIG_ERROR_BYTES 1280
+#define CONFIG_ERROR_BYTES 1344
 
 /* Sets every value to its default. */
 void config_defaults(struct config *c);

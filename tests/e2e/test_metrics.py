@@ -18,6 +18,7 @@ from io_probe import limitation
 from memory_limits import cgroup, large_file, limited  # noqa: F401 (fixtures)
 from real_servers import get, start_prefork
 from test_calls import server_that_calls
+from test_cuda import call_libcuda
 from test_drops import lose_packets
 from test_streams import ask, chat, start_model_server
 
@@ -163,6 +164,8 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
     wait_for(lambda: all(re.search(rf"^{name}[{{ ]", started.text("/metrics"), re.M) for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
     block_and_contend(started, run)
+    call_libcuda(run)
+    wait_for(lambda: "sonde_gpu_process_synchronize_seconds_total{" in started.text("/metrics"), what="the calls of libcuda")
     run(*limits.command(workload_path("grows")))
     wait_for(lambda: started.metric("sonde_oom_kills_total"), what="the kill for memory")
     found = {**of_plain, **exported(started)}

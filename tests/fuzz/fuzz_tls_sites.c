@@ -1,5 +1,6 @@
-/* Any bytes as x86-64 code, and as an ELF file with the functions of OpenSSL: instructions lie within the bytes, and
- * sites within the file. */
+/* Any bytes as x86-64 code, and as an ELF file with the functions of OpenSSL and libcuda: instructions lie within the
+ * bytes, and sites within the file. */
+#include "resolve/elf/cuda_sites.h"
 #include "resolve/elf/tls_sites.h"
 #include "resolve/elf/x86_code.h"
 
@@ -7,6 +8,17 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_cuda_sites(const struct elf_file *f)
+{
+    struct cuda_sites sites;
+    if (cuda_sites_find(f, &sites) < 0)
+        return;
+    for (size_t call = 0; call < CUDA_CALLS; call++)
+        for (size_t n = 0; n < sites.calls[call].count; n++)
+            if (sites.calls[call].file_offsets[n] >= elf_size(f))
+                abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t n = 0; n < sites.count; n++)
             if (sites.all[n].file_offset >= elf_size(f))
                 abort();
+    check_cuda_sites(f);
     elf_file_free(f);
     return 0;
 }

@@ -271,12 +271,13 @@ def probe_notes():
 
 
 def tls_files():
-    """The functions of OpenSSL as a compiler makes them, and its bytes as code."""
+    """Functions of OpenSSL and of libcuda as a compiler makes them, and their bytes as code."""
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "x.c", Path(folder) / "x"
         source.write_text("static __attribute__((noinline)) int internal(void *s, char *b, long n, long *r) { for (; n > 0; n--) b[n] += *(char *)s; *r = n; return 1; }\n"
                           "int SSL_read(void *s, char *b, int n) { long r; return n < 0 ? -1 : internal(s, b, n, &r) > 0 ? (int)r : 0; }\n"
-                          "int SSL_write(void *s, char *b, int n) { return n < 0 ? -1 : SSL_read(s, b, n - 1); }\nvoid SSL_free(void *s) { if (s) SSL_read(s, s, 1); }\nint BIO_write(void *s, char *b, int n) { return n > 0 ? SSL_read(s, b, n) : 0; }\n")
+                          "int SSL_write(void *s, char *b, int n) { return n < 0 ? -1 : SSL_read(s, b, n - 1); }\nvoid SSL_free(void *s) { if (s) SSL_read(s, s, 1); }\nint BIO_write(void *s, char *b, int n) { return n > 0 ? SSL_read(s, b, n) : 0; }\n"
+                          "int cuMemAlloc_v2(void *s, char *b) { return SSL_read(s, b, 2); }\nint cuStreamSynchronize(void *s) { long r; return internal(s, s, 1, &r) + r; }\n")
         for name, flags in (("library", ["-shared", "-fPIC"]), ("protected", ["-shared", "-fPIC", "-fcf-protection"])):
             if subprocess.run(["gcc", "-O2", *flags, "-o", out, source], capture_output=True).returncode == 0:
                 yield name, out.read_bytes()

@@ -186,6 +186,11 @@ int uprobe_attachments_add(struct uprobe_attachments *a, int fd, int32_t pid, co
     return 0;
 }
 
+bool uprobe_attachment_is_on(const struct uprobe_attachment *t)
+{
+    return t->is_on;
+}
+
 void uprobe_attachments_remove(struct uprobe_attachments *a, struct uprobe_attachment *t)
 {
     t->is_removed = true;

@@ -25,9 +25,10 @@ struct uprobe_site {
 };
 
 #define UPROBE_KINDS_MAX       16
-#define UPROBE_SITES_MAX       8 /* of a file */
+#define UPROBE_SITES_MAX       64 /* of an attachment */
 #define UPROBE_ATTACHMENTS_MAX 128
 #define UPROBE_EVERY_PROCESS   (-1)
+#define UPROBE_HIT_NS          400 /* what the kernel spends on a hit beside the program; measured on 6.18 */
 
 /* `helper_name`: of the process, at most 15 bytes. `kinds`: at most UPROBE_KINDS_MAX, copied; the programs are borrowed
  * and loaded. The helper starts with the first attachment. The caller frees `*ret`. -ENOMEM. */
@@ -40,6 +41,8 @@ DEFINE_FREEP(uprobe_attachments)
  * sites, or too many; -ENOSPC: too many files; -EMFILE. */
 int uprobe_attachments_add(struct uprobe_attachments *a, int fd, int32_t pid, const struct uprobe_site *sites,
                            size_t count, struct uprobe_attachment **ret);
+/* Whether all its sites are attached to. */
+bool uprobe_attachment_is_on(const struct uprobe_attachment *t);
 /* Takes ownership of `t`, which is detached later. */
 void uprobe_attachments_remove(struct uprobe_attachments *a, struct uprobe_attachment *t);
 

@@ -29,7 +29,6 @@
 
 _Static_assert(REQUEST_SOURCE_PROCESSES_MAX == REQUEST_PROCESSES_MAX + HTTP2_PROCESSES_MAX, "places of both");
 
-#define UPROBE_NS       400      /* what the kernel spends on a hit beside the program; measured on 6.18 */
 #define FLUSH_PERIOD_NS 50000000 /* a drain may follow another one at once */
 
 struct request_source {
@@ -210,7 +209,7 @@ static uint64_t tls_runs(const struct request_source *s)
 static uint64_t request_run_time_ns(void *self)
 {
     const struct request_source *s = self;
-    return run_timers_ns(s->bpf->bss->run_timers, REQUEST_TIMERS) + tls_runs(s) * UPROBE_NS;
+    return run_timers_ns(s->bpf->bss->run_timers, REQUEST_TIMERS) + tls_runs(s) * UPROBE_HIT_NS;
 }
 
 static void request_metrics_fill(void *self, struct metric_set *set)

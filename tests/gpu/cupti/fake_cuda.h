@@ -17,7 +17,10 @@ int cuGraphLaunch(void *graph);
 int cuMemcpyHtoD_v2(uint64_t ns);
 int cuMemcpyDtoH_v2(uint64_t ns);
 int cuMemsetD8_v2(uint64_t ns);
-int cudaLaunchKernel(void *kernel); /* of the runtime: calls cuLaunchKernel */
+int cuMemAlloc_v2(void);
+int cuStreamSynchronize(uint64_t ns);      /* waits for so long */
+int cuStreamSynchronize_ptsz(uint64_t ns); /* likewise */
+int cudaLaunchKernel(void *kernel);        /* of the runtime: calls cuLaunchKernel */
 
 /* As the last launch, with other times and another number of the call. For broken records. */
 void fake_execution(void *kernel, uint32_t correlation, uint64_t start, uint64_t end);

@@ -1,0 +1,191 @@
+/* Signal "cuda": calls of libcuda by process, and the time that its threads wait for the GPU. It has no records: its
+ * metrics are read from the source's tables. */
+#include "sources/cuda/cuda.h"
+
+#include "base/clock.h"
+#include "signals/cuda/cuda_files.h"
+#include "signals/cuda/cuda_metrics.h"
+#include "signals/process_labels.h"
+#include "signals/signal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The calls of a process, with the waits that have not ended. */
+struct cuda_total {
+    struct cuda_process_name name;
+    struct cuda_process process;
+};
+
+struct cuda_totals {
+    struct cuda_total all[CUDA_MAX_PROCESSES];
+    size_t count;
+};
+
+struct cuda_signal {
+    void *source;
+    struct processes *processes;
+    struct cuda_files *files;
+    struct cuda_totals totals; /* as they were exported last, */
+    uint64_t resets;           /* after so many resets of the source */
+};
+
+static void destroy_cuda(void *self)
+{
+    struct cuda_signal *s = self;
+    cuda_files_free(s->files);
+    free(s);
+}
+
+static int create_cuda(const struct signal_services *services, const void *settings, void *source, void **ret_self)
+{
+    struct cuda_signal *s = source ? calloc(1, sizeof(*s)) : NULL;
+    (void)settings;
+    if (!source)
+        return 0;
+    if (!s)
+        return -ENOMEM;
+    s->source = source;
+    s->processes = services->processes;
+    int r = cuda_files_new(source, services->processes, &s->files);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
+    *ret_self = s;
+    return 0;
+}
+
+static void start_cuda(void *self)
+{
+    cuda_files_start(((struct cuda_signal *)self)->files);
+}
+
+static void forget_process(void *self, uint32_t pid, uint32_t tid)
+{
+    struct cuda_signal *s = self;
+    if (tid != 0)
+        return;
+    cuda_files_forget(s->files, pid);
+    cuda_source_forget(s->source, pid, UINT64_MAX);
+}
+
+static void follow_files(void *self, const struct mapped_processes *mapped)
+{
+    cuda_files_turn(((struct cuda_signal *)self)->files, mapped);
+}
+
+/* ---- metrics ---- */
+
+static struct cuda_total *find_total(struct cuda_totals *t, const struct cuda_process_name *name)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (memcmp(&t->all[i].name, name, sizeof(*name)) == 0)
+            return &t->all[i];
+    return NULL;
+}
+
+/* Processes first and waits after: a wait that ends in between is in neither, and in the next reading. */
+static void read_totals(const struct cuda_signal *s, struct cuda_totals *ret)
+{
+    _cleanup_(map_walk_end) struct map_walk processes = cuda_source_processes(s->source);
+    _cleanup_(map_walk_end) struct map_walk waits = cuda_source_waits(s->source);
+    struct cuda_total total;
+    struct cuda_wait wait;
+    uint32_t tid;
+    ret->count = 0;
+    while (ret->count < CUDA_MAX_PROCESSES && map_walk_next(&processes, &total.name, &total.process))
+        ret->all[ret->count++] = total;
+    const uint64_t now_ns = clock_monotonic_ns();
+    while (map_walk_next(&waits, &tid, &wait)) {
+        struct cuda_total *t = find_total(ret, &wait.process);
+        if (t && wait.since_ns < now_ns)
+            t->process.synchronize_ns += now_ns - wait.since_ns;
+    }
+}
+
+/* A counter does not fall: where the sum is smaller than before, a wait has ended while it was read. */
+static void keep_sums(struct cuda_totals *before, struct cuda_totals *now)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        struct cuda_process *p = &now->all[i].process;
+        const struct cuda_total *b = find_total(before, &now->all[i].name);
+        if (b && b->process.synchronize_ns > p->synchronize_ns)
+            p->synchronize_ns = b->process.synchronize_ns;
+    }
+}
+
+/* Of processes with the same PID only the latest one is there: the exit of the others was missed. */
+static uint64_t latest_start(const struct cuda_totals *t, uint32_t pid)
+{
+    uint64_t start_ns = 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (t->all[i].name.pid == pid && t->all[i].name.start_ns > start_ns)
+            start_ns = t->all[i].name.start_ns;
+    return start_ns;
+}
+
+static void put_process(struct cuda_signal *s, const struct cuda_total *t, struct metric_set *set)
+{
+    const uint64_t start_ns = latest_start(&s->totals, t->name.pid);
+    struct process_labels labels;
+    if (t->name.start_ns < start_ns) {
+        cuda_source_forget(s->source, t->name.pid, start_ns);
+        return;
+    }
+    process_labels_fill(s->processes, t->name.pid, &labels);
+    cuda_metrics_put(&t->process, cuda_files_counted(s->files, t->name.pid), labels.list, set);
+}
+
+static void put_metrics(void *self, struct metric_set *set)
+{
+    struct cuda_signal *s = self;
+    struct cuda_totals now;
+    if (s->resets != cuda_source_resets(s->source))
+        s->totals.count = 0;
+    s->resets = cuda_source_resets(s->source);
+    read_totals(s, &now);
+    keep_sums(&s->totals, &now);
+    s->totals = now;
+    for (size_t i = 0; i < s->totals.count; i++)
+        put_process(s, &s->totals.all[i], set);
+    cuda_files_metrics(s->files, set);
+}
+
+/* ---- the budget ---- */
+
+static const struct source_level levels[] = {
+    {SOURCE_DETAIL_FULL, "calls of libcuda"},
+    {SOURCE_DETAIL_NO_OFF_CPU, "no calls of libcuda"},
+    {0},
+};
+
+static void shed_cuda(void *self, enum source_detail detail)
+{
+    cuda_files_pause(((struct cuda_signal *)self)->files, detail >= SOURCE_DETAIL_NO_OFF_CPU);
+}
+
+static const struct setting settings[] = {
+    SIGNAL_ENABLED("cuda.enabled", "count the calls of libcuda, and the time that they wait for the GPU, by process"),
+    {0},
+};
+
+const struct signal signal_cuda = {
+    .name = "cuda",
+    .memory = {.fixed_bytes = 384u << 10},
+    .source = &source_cuda,
+    .flags = SIGNAL_AUXILIARY,
+    .settings_bytes = sizeof(struct signal_settings),
+    .defaults = &(const struct signal_settings){.enabled = false},
+    .settings = settings,
+    .is_node_wide = signal_is_node_wide,
+    .create = create_cuda,
+    .destroy = destroy_cuda,
+    .start = start_cuda,
+    .exited = forget_process,
+    .turn = follow_files,
+    .metrics = put_metrics,
+    .levels = levels,
+    .shed = shed_cuda,
+};
