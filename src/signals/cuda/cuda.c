@@ -69,6 +69,9 @@ static void forget_process(void *self, uint32_t pid, uint32_t tid)
         return;
     cuda_files_forget(s->files, pid);
     cuda_source_forget(s->source, pid, UINT64_MAX);
+    for (size_t i = 0; i < s->totals.count; i++)
+        if (s->totals.all[i].name.pid == pid)
+            s->totals.all[i] = (struct cuda_total){0}; /* if it still runs, its counts begin again */
 }
 
 static void follow_files(void *self, const struct mapped_processes *mapped)

@@ -129,8 +129,7 @@ static void log_declined(const struct cuda_file *file, uint32_t pid)
 {
     for (size_t i = 0; i < CUDA_CALLS; i++)
         if (file->sites.calls[i].declined[0])
-            log_warning("libcuda of process %u: calls of kind %s are not counted: a uprobe at %s would cost each call "
-                        "a single step",
+            log_warning("libcuda of process %u: calls of kind %s are not counted: %s cannot be probed at a low cost",
                         pid, cuda_call_name(i), file->sites.calls[i].declined);
 }
 
@@ -258,7 +257,8 @@ void cuda_files_metrics(const struct cuda_files *c, struct metric_set *set)
                "Kinds of calls, each of a file, that the kernel refused to attach to.", (double)stats.refused,
                METRIC_NO_LABELS);
     for (size_t call = 0; call < CUDA_CALLS; call++)
-        metric_add(set, "sonde_cuda_files_declined", METRIC_GAUGE, "",
-                   "Files of libcuda in which a kind of calls is not counted, as each call would be a single step.",
-                   (double)declined[call], METRIC_LABELS({"call", cuda_call_name(call)}));
+        metric_add(
+            set, "sonde_cuda_files_declined", METRIC_GAUGE, "",
+            "Files of libcuda in which a kind of calls is not counted: a function cannot be probed at a low cost.",
+            (double)declined[call], METRIC_LABELS({"call", cuda_call_name(call)}));
 }
