@@ -17,7 +17,6 @@ from harness.workloads import workload_path
 
 UNIT = BUILD / "packaging/sonde.service"
 SOCKET_ONLY = BUILD / "packaging/socket-only.conf"
-UPROBES = "traced requests"  # off by default; uprobes need CAP_SYS_ADMIN since Linux 6.16, which the unit does not leave
 
 
 def limit(sonde, unit, folder):
@@ -84,17 +83,15 @@ def test_every_probe_attaches_with_the_units_rights(sonde, limited_sonde):
     probes = {probe["probe"]: probe for probe in limited["probes"]}
     for probe in without["probes"]:
         name = probe["probe"]
-        if name == UPROBES and not probes[name]["attached"]:
-            assert "Permission denied" in probes[name]["fallback_reason"], probes[name]
-        else:
-            assert (probes[name]["attached"], probes[name]["method"]) == (probe["attached"], probe["method"]), probes[name]
+        assert (probes[name]["attached"], probes[name]["method"]) == (probe["attached"], probe["method"]), probes[name]
     missing = [fact["value"] for fact in limited["facts"] if fact["name"] == "capabilities" and not fact["good"]]
     assert missing in ([], ["missing CAP_SYS_ADMIN"]), missing
 
 
 def test_agent_works_with_the_units_rights(limited_sonde, run, workload, tmp_path):
     """It answers, and names the functions of a C++ program that it cannot reach by its path: below /tmp, in a folder that only its owner may enter,
-    as a file that only its owner may read; and of one that was deleted after its start. A confined helper process demangles the names."""
+    as a file that only its owner may read; and of one that was deleted after its start. A confined helper process demangles the names. It attaches
+    to OpenSSL."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     program, deleted = home / "spinner", home / "deleted"
@@ -104,9 +101,12 @@ def test_agent_works_with_the_units_rights(limited_sonde, run, workload, tmp_pat
         os.chown(copy, 65534, 65534)
     spinners = [workload("cxx", 100000, "throw", path=copy) for copy in (program, deleted)]
     deleted.unlink()
+    run("/usr/bin/python3", "-c", "import ssl, time; time.sleep(600)")
     with agents(limited_sonde, run) as start:
         agent = start()
         assert agent.text("/healthz")
+        wait_for(lambda: "\nsonde_requests_tls_attachments 0" not in agent.text("/metrics"), 60, "attachment to OpenSSL")
+        assert "\nsonde_requests_tls_attachments_refused_total 0" in agent.text("/metrics")
         for spinner in spinners:
             wait_for(lambda s=spinner: "main;shop::throw_and_catch" in agent.text(f"/api/v1/profile?format=folded&pid={s.pid}"), 60, "names of functions")
 

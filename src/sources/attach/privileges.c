@@ -31,7 +31,7 @@ static const struct used_capability {
      true,
      {"CAP_CHECKPOINT_RESTORE", "executables that were deleted or replaced since they were started have no symbols"}},
     {CAP_SYSLOG, false, {"CAP_SYSLOG", "kernel functions have no names"}},
-    {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names; no uprobes since Linux 6.16"}},
+    {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names"}},
 };
 
 static bool is_held(cap_t own, cap_value_t capability)

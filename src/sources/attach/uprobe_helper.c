@@ -5,16 +5,16 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/helper_process.h"
+#include "sources/attach/uprobe_link.h"
 
 #include <bpf/libbpf.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 struct attached {
-    struct bpf_link *returns[UPROBE_SITES_MAX], *entries[UPROBE_SITES_MAX];
+    struct uprobe_link *returns[UPROBE_SITES_MAX], *entries[UPROBE_SITES_MAX];
 };
 
 struct helper {
@@ -23,21 +23,19 @@ struct helper {
     struct attached places[UPROBE_ATTACHMENTS_MAX];
 };
 
-static struct bpf_link *attach(struct bpf_program *program, const struct uprobe_ask *ask, uint64_t offset, int fd,
-                               bool is_return)
+static int attach(struct bpf_program *program, const struct uprobe_ask *ask, uint64_t offset, int fd, bool is_return,
+                  struct uprobe_link **ret)
 {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = is_return);
-    char path[40];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return bpf_program__attach_uprobe_opts(program, ask->pid, path, offset, &options);
+    const struct uprobe_place place = {.fd = fd, .file_offset = offset, .pid = ask->pid, .is_return = is_return};
+    return uprobe_link_new(program, &place, ret);
 }
 
 static void detach_place(struct attached *at)
 {
     for (size_t i = 0; i < UPROBE_SITES_MAX; i++)
-        bpf_link__destroy(at->entries[i]);
+        uprobe_link_free(at->entries[i]);
     for (size_t i = 0; i < UPROBE_SITES_MAX; i++)
-        bpf_link__destroy(at->returns[i]);
+        uprobe_link_free(at->returns[i]);
     *at = (struct attached){0};
 }
 
@@ -47,9 +45,9 @@ static int attach_returns(struct helper *h, struct attached *at, const struct up
         struct bpf_program *program = h->kinds[ask->sites[i].kind].at_return;
         if (!program)
             continue;
-        at->returns[i] = attach(program, ask, ask->sites[i].file_offset, fd, true);
-        if (!at->returns[i])
-            return -errno;
+        const int r = attach(program, ask, ask->sites[i].file_offset, fd, true, &at->returns[i]);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -57,9 +55,10 @@ static int attach_returns(struct helper *h, struct attached *at, const struct up
 static int attach_entries(struct helper *h, struct attached *at, const struct uprobe_ask *ask, int fd)
 {
     for (size_t i = 0; i < ask->site_count; i++) {
-        at->entries[i] = attach(h->kinds[ask->sites[i].kind].entry, ask, ask->sites[i].file_offset, fd, false);
-        if (!at->entries[i])
-            return -errno;
+        struct bpf_program *program = h->kinds[ask->sites[i].kind].entry;
+        const int r = attach(program, ask, ask->sites[i].file_offset, fd, false, &at->entries[i]);
+        if (r < 0)
+            return r;
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "sources/attach/user_probe.h"
 
 #include "base/helper_process.h"
+#include "sources/attach/uprobe_link.h"
 
 #include <bpf/libbpf.h>
 
@@ -28,14 +29,12 @@ struct user_probes {
 
 static int attach_site(struct bpf_program *program, const struct user_probe_site *site)
 {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = site->semaphore_offset);
-    char path[40];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", site->fd);
-    /* The link is leaked on purpose: it goes away with the process. */
-    return bpf_program__attach_uprobe_opts(program, site->pid ? (pid_t)site->pid : -1, path, site->file_offset,
-                                           &options)
-               ? 0
-               : -errno;
+    const struct uprobe_place place = {.fd = site->fd,
+                                       .file_offset = site->file_offset,
+                                       .semaphore_offset = site->semaphore_offset,
+                                       .pid = site->pid ? (int32_t)site->pid : -1};
+    struct uprobe_link *link; /* leaked on purpose: it goes away with the process */
+    return uprobe_link_new(program, &place, &link);
 }
 
 static int compare_fds(const void *a, const void *b)

@@ -4,6 +4,7 @@
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/preempt_count.h"
 #include "sources/attach/sample_event.h"
+#include "sources/attach/uprobe_link.h"
 #include "sources/sampling/sampling_rule_table.h"
 #include "sources/sampling/task_filters.h"
 #include "sources/source.h"
@@ -83,6 +84,7 @@ int cpu_load(const struct source_services *services, int cpu_count, struct cpu_b
     k = cpu_bpf__open();
     if (!k)
         return -errno;
+    uprobe_links_prepare(k->obj);
     r = configure(k, services, cpu_count) ?: cpu_bpf__load(k);
     if (r == 0)
         *ret = k;

@@ -5,6 +5,7 @@
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
+#include "sources/attach/uprobe_link.h"
 #include "sources/run_timers.h"
 
 #include "base/cleanup.h"
@@ -68,6 +69,7 @@ static int load_programs(struct cuda_source *s)
     if (!s->bpf)
         return -errno;
     s->bpf->rodata->has_preempt_disable = preempt_count_find().has_preempt_disable;
+    uprobe_links_prepare(s->bpf->obj);
     return cuda_bpf__load(s->bpf) ?: attach_exit(s) ?: new_attachments(s);
 }
 

@@ -8,6 +8,7 @@
 #include "sources/attach/map_access.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
+#include "sources/attach/uprobe_link.h"
 #include "sources/link/link_attachments.h"
 #include "sources/link/link_table.h"
 
@@ -61,6 +62,7 @@ static int load_programs(struct link_source *s, const struct shared_tables *tabl
     if (!s->bpf)
         return -errno;
     s->bpf->rodata->has_preempt_disable = preempt_count_find().has_preempt_disable;
+    uprobe_links_prepare(s->bpf->obj);
     int r = shared_tables_use(tables, s->bpf->obj) ?: link_bpf__load(s->bpf);
     return r ?: link_attachments_new(s->bpf, &s->attachments);
 }

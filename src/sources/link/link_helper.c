@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/helper_process.h"
+#include "sources/attach/uprobe_link.h"
 #include "sources/link/link_table.h"
 #include "sources/link/link_trial.h"
 
@@ -26,7 +27,7 @@
 struct attached_file {
     bool is_on;
     struct link_ask ask;
-    struct bpf_link *links[LINK_SITES_MAX];
+    struct uprobe_link *links[LINK_SITES_MAX];
 };
 
 struct helper {
@@ -56,7 +57,7 @@ static void detach_sites(struct attached_file *a, bool is_leave)
     for (size_t i = 0; i < a->ask.site_count; i++) {
         if (a->ask.sites[i].is_leave != is_leave)
             continue;
-        bpf_link__destroy(a->links[i]);
+        uprobe_link_free(a->links[i]);
         a->links[i] = NULL;
     }
 }
@@ -70,17 +71,18 @@ static void detach_sites_in_order(struct helper *h, struct attached_file *a, boo
     detach_sites(a, true);
 }
 
-static int attach_sites(struct helper *h, struct attached_file *a, const char *path, bool is_leave)
+static int attach_sites(struct helper *h, struct attached_file *a, int fd, bool is_leave)
 {
     struct bpf_program *program = is_leave ? h->bpf->progs.thread_leave : h->bpf->progs.thread_enter;
     for (size_t i = 0; i < a->ask.site_count; i++) {
         const struct link_site *s = &a->ask.sites[i];
-        LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = s->semaphore_offset);
+        const struct uprobe_place place = {
+            .fd = fd, .file_offset = s->file_offset, .semaphore_offset = s->semaphore_offset, .pid = -1};
         if (s->is_leave != is_leave)
             continue;
-        a->links[i] = bpf_program__attach_uprobe_opts(program, -1, path, s->file_offset, &options);
-        if (!a->links[i])
-            return -errno;
+        const int r = uprobe_link_new(program, &place, &a->links[i]);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -90,16 +92,14 @@ static int attach_sites(struct helper *h, struct attached_file *a, const char *p
 static int attach_file(struct helper *h, const struct link_ask *ask, int fd)
 {
     struct attached_file *a = &h->files[ask->place];
-    char path[40];
     if (a->is_on || ask->site_count == 0 || ask->site_count > LINK_SITES_MAX)
         return -EINVAL;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     *a = (struct attached_file){.ask = *ask};
     int r = h->count == 0 ? trace_thread_ends(h, true) : 0;
     if (r == 0)
-        r = attach_sites(h, a, path, true);
+        r = attach_sites(h, a, fd, true);
     if (r == 0)
-        r = attach_sites(h, a, path, false);
+        r = attach_sites(h, a, fd, false);
     a->is_on = r == 0;
     h->count += r == 0;
     if (r < 0)

@@ -3,6 +3,7 @@
 #include "sources/link/link_trial.h"
 
 #include "base/cleanup.h"
+#include "sources/attach/uprobe_link.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -76,17 +77,16 @@ static uint64_t count_firings(int stats_fd)
 
 static int attach_and_call(struct bpf_program *program, int stats_fd, const struct trial_site *p)
 {
-    char path[40];
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = p->page_bytes);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", p->fd);
-    struct bpf_link *link = bpf_program__attach_uprobe_opts(program, -1, path, 0, &options);
-    if (!link)
-        return -errno;
+    const struct uprobe_place place = {.fd = p->fd, .semaphore_offset = p->page_bytes, .pid = -1};
+    struct uprobe_link *link;
+    const int r = uprobe_link_new(program, &place, &link);
+    if (r < 0)
+        return r;
     const uint64_t before = count_firings(stats_fd);
     const bool is_counted = *p->semaphore == 1;
     p->call(0, 0, 0); /* no trace */
     const bool has_fired = count_firings(stats_fd) > before;
-    bpf_link__destroy(link);
+    uprobe_link_free(link);
     return is_counted && has_fired ? 0 : -ENOSYS;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "sources/attach/preempt_count.h"
+#include "sources/attach/uprobe_link.h"
 #include "sources/sampling/task_filters.h"
 
 #include <bpf/bpf.h>
@@ -191,6 +192,7 @@ static int try_method(const struct method *method, bool has_sendpage, bool tls, 
     if (!bpf)
         return -errno;
     choose_programs(bpf, method, has_sendpage, tls);
+    uprobe_links_prepare(bpf->obj);
     set_options(bpf, method, services);
     int r = shared_tables_use(services->tables, bpf->obj);
     if (r == 0)
