@@ -7,6 +7,7 @@
 #include "cli/subcommands.h"
 #include "server/chdb_library.h"
 #include "server/engine_process.h"
+#include "server/rate_limit.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -101,7 +102,7 @@ static int run_server(int argc, char **argv)
                                .memory_bytes = MEMORY_BYTES};
     const char *library = NULL;
     char path[PATH_MAX];
-    int64_t keep_days = 30, ready_fd = -1;
+    int64_t keep_days = 30, send_rate = 1000, query_rate = 100, ready_fd = -1;
     const struct option_spec specs[] = {
         {0, "data", OPTION_TEXT, &o.directory, "DIR", "directory of the data (default /var/lib/sonde-server)", 0, 0},
         {'l', "listen", OPTION_TEXT, &o.sql_address, "ADDRESS:PORT", "address for SQL (default 127.0.0.1:7080)", 0, 0},
@@ -115,6 +116,10 @@ static int run_server(int argc, char **argv)
          "certificate for TLS on addresses that other machines reach, in PEM with the chain of its issuers", 0, 0},
         {0, "tls-key", OPTION_TEXT, &o.certificate.key, "FILE", "its key, in PEM", 0, 0},
         {0, "keep", OPTION_INTEGER, &keep_days, "DAYS", "how long rows are kept (default 30)", 1, SERVER_KEEP_DAYS_MAX},
+        {0, "send-rate", OPTION_INTEGER, &send_rate, "N",
+         "requests a second that one client may send (default 1000; 0: any number)", 0, RATE_LIMIT_MAX},
+        {0, "query-rate", OPTION_INTEGER, &query_rate, "N",
+         "queries a second that one client may ask (default 100; 0: any number)", 0, RATE_LIMIT_MAX},
         {0, "engine", OPTION_TEXT, &library, "FILE", "the engine's library, libchdb.so", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD", "write \"ready\" to this descriptor when the server listens",
          0, INT32_MAX},
@@ -136,6 +141,8 @@ static int run_server(int argc, char **argv)
         return r;
     o.library = path;
     o.keep_days = (unsigned)keep_days;
+    o.send_rate = (unsigned)send_rate;
+    o.query_rate = (unsigned)query_rate;
     o.writes_first_token = !isatty(STDOUT_FILENO);
     return run_until_signal(&o, (int)ready_fd);
 }
@@ -143,7 +150,7 @@ static int run_server(int argc, char **argv)
 const struct subcommand subcommand_server = {
     .name = "server",
     .synopsis =
-        "[--data DIR] [-l|--otlp-listen|--grpc-listen ADDRESS:PORT] [--token-file FILE] [--tls-certificate FILE --tls-key FILE] [--keep DAYS]",
+        "[--data DIR] [-l|--otlp-listen|--grpc-listen ADDRESS:PORT] [--token-file FILE] [--tls-certificate FILE --tls-key FILE] [--keep DAYS] [--send-rate|--query-rate N]",
     .summary = "Keep what agents and OpenTelemetry SDKs send, and answer SQL about it",
     .details =
         "Receives traces, logs, metrics and profiles by OTLP over HTTP (http://127.0.0.1:4318) and gRPC (127.0.0.1:4317),\n"

@@ -146,7 +146,7 @@ enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned stat
         .content_type = "text/plain; charset=utf-8",
         .allow = status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL,
         .authenticate = status == MHD_HTTP_UNAUTHORIZED ? "Basic realm=\"Sonde\", charset=\"UTF-8\"" : NULL,
-        .retry_after_s = status == MHD_HTTP_SERVICE_UNAVAILABLE ? "5" : NULL,
+        .retry_after_s = status == MHD_HTTP_SERVICE_UNAVAILABLE || status == MHD_HTTP_TOO_MANY_REQUESTS ? "5" : NULL,
     };
     return http_reply_buf(connection, &reply, &body);
 }

@@ -20,7 +20,7 @@ struct http_reply {
     const char *etag;             /* with it, caches revalidate (no-cache); NULL: no-store */
     const char *allow;            /* Allow header, for status 405 */
     const char *authenticate;     /* WWW-Authenticate header, for status 401 */
-    const char *retry_after_s;    /* Retry-After header, for status 503 */
+    const char *retry_after_s;    /* Retry-After header, for the statuses 429 and 503 */
     struct readers *readers;      /* counts the body while it is sent; NULL: it is not counted */
 };
 

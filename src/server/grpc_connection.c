@@ -170,7 +170,7 @@ static void refuse(struct stream *s, enum grpc_status status, const char *text)
 {
     s->call.reply.status = status;
     s->call.reply.text = text;
-    s->call.reply.retry_after_s = status == GRPC_UNAVAILABLE ? RETRY_S : 0;
+    s->call.reply.retry_after_s = status == GRPC_UNAVAILABLE || status == GRPC_RESOURCE_EXHAUSTED ? RETRY_S : 0;
     send_reply(s, s->connection->now_ns);
 }
 
@@ -191,18 +191,26 @@ static uint32_t message_size(const struct buf *body)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-static void check_headers(struct stream *s)
+static void check_client(struct stream *s)
 {
     const struct grpc_connection_options *o = &s->connection->o;
+    const enum grpc_status status = o->admit(o->context, s->authorization, &o->client.any, &s->holder);
+    s->is_allowed = status == GRPC_OK;
+    if (status == GRPC_UNAUTHENTICATED)
+        refuse(
+            s, status,
+            "a token with the scope write (or admin) is needed, in the header Authorization: Bearer TOKEN; `sonde token new --scope write` prints a line for it");
+    else if (status != GRPC_OK)
+        refuse(s, status, "too many calls a second from this client: try again later");
+}
+
+static void check_headers(struct stream *s)
+{
     s->state = STREAM_RECEIVING;
     if (!s->is_post || !s->is_grpc)
         refuse(s, GRPC_UNIMPLEMENTED, "only calls of gRPC are answered: POST with Content-Type application/grpc");
-    else if (!o->allows(o->context, s->authorization, &o->client.any, &s->holder))
-        refuse(
-            s, GRPC_UNAUTHENTICATED,
-            "a token with the scope write (or admin) is needed, in the header Authorization: Bearer TOKEN; `sonde token new --scope write` prints a line for it");
     else
-        s->is_allowed = true;
+        check_client(s);
     drop_authorization(s);
 }
 

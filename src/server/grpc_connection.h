@@ -54,8 +54,10 @@ struct grpc_connection_options {
     union address client;
     size_t message_max_bytes; /* compressed or not */
     struct body_memory *memory;
-    /* Whether a client with this Authorization header (NULL: none) may call, and then its number in `memory`. */
-    bool (*allows)(void *context, const char *authorization, const struct sockaddr *address, uint64_t *ret_client);
+    /* Whether a client with this Authorization header (NULL: none) may call: GRPC_OK with its number in `memory`,
+     * GRPC_UNAUTHENTICATED, or GRPC_RESOURCE_EXHAUSTED if it calls too often. */
+    enum grpc_status (*admit)(void *context, const char *authorization, const struct sockaddr *address,
+                              uint64_t *ret_client);
     /* Takes a call; false: there are too many. */
     bool (*take)(void *context, struct grpc_call *call);
     void *context;

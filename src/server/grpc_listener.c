@@ -56,13 +56,14 @@ struct grpc_listener {
     char bytes[READ_BYTES];
 };
 
-static bool allows(void *context, const char *authorization, const struct sockaddr *address, uint64_t *ret_client)
+static enum grpc_status admit(void *context, const char *authorization, const struct sockaddr *address,
+                              uint64_t *ret_client)
 {
     const struct grpc_listener *l = context;
-    if (l->o.access)
-        return access_allows(l->o.access, TOKEN_WRITE, authorization, address, ret_client);
     *ret_client = origin_of_address(address);
-    return true;
+    if (l->o.access && !access_allows(l->o.access, TOKEN_WRITE, authorization, address, ret_client))
+        return GRPC_UNAUTHENTICATED;
+    return rate_limit_allows(l->o.rate_limit, *ret_client) ? GRPC_OK : GRPC_RESOURCE_EXHAUSTED;
 }
 
 static bool take_call(void *context, struct grpc_call *call)
@@ -219,7 +220,7 @@ static void add_peer(struct grpc_listener *l, int fd, const union address *clien
     const struct grpc_connection_options options = {.client = *client,
                                                     .message_max_bytes = l->o.message_max_bytes,
                                                     .memory = l->memory,
-                                                    .allows = allows,
+                                                    .admit = admit,
                                                     .take = take_call,
                                                     .context = l};
     struct peer *p = calloc(1, sizeof(*p));

@@ -1,10 +1,11 @@
 /* An address on which the server answers calls of gRPC. One thread serves all connections, others answer the calls.
- * Checks tokens, and limits connections and the memory of all requests together. */
+ * Checks tokens, and limits connections, the calls of each client and the memory of all requests together. */
 #pragma once
 
 #include "serve/access.h"
 #include "serve/certificate.h"
 #include "server/grpc_connection.h"
+#include "server/rate_limit.h"
 
 struct grpc_listener;
 
@@ -13,6 +14,7 @@ struct grpc_listener_options {
     const char *address;   /* "127.0.0.1:4317" */
     struct access *access; /* who may call, with a token for writing; NULL: whoever reaches the address, which must be a
                               loopback address */
+    struct rate_limit *rate_limit;         /* borrowed */
     const struct certificate *certificate; /* for TLS; NULL, or without texts: none. Not used afterwards */
     size_t message_max_bytes;
     /* Called from many threads: fills in the reply of a call. */

@@ -95,6 +95,9 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
                    ? reply_unauthorized(connection, l->o.scope_of(path))
                    : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
                                      "exactly one Host header is accepted, and only with names of this machine");
+    else if (!rate_limit_allows(l->o.rate_limit, *ret_client))
+        *ret = http_reply_text(connection, MHD_HTTP_TOO_MANY_REQUESTS,
+                               "too many requests a second from this client: try again later");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
         *ret = http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are supported");
     else if (size > l->o.body_max_bytes)

@@ -1,6 +1,6 @@
 /* An address where the server answers HTTP requests with bodies, over libmicrohttpd: one thread for each connection.
- * Checks the Host header or the token, and limits bodies, the connections of a client (readers.h) and its share of the
- * memory of all bodies (body_memory.h). */
+ * Checks the Host header or the token, and limits bodies, and for each client its connections (readers.h), its requests
+ * a second (rate_limit.h) and its share of the memory of all bodies (body_memory.h). */
 #pragma once
 
 #include "base/buf.h"
@@ -8,6 +8,7 @@
 #include "serve/access.h"
 #include "serve/certificate.h"
 #include "serve/http.h"
+#include "server/rate_limit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +26,7 @@ struct listener_options {
     const char *address;   /* "127.0.0.1:4318" */
     struct access *access; /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
     enum token_scope (*scope_of)(const char *path); /* the scope that a client's token needs for it */
+    struct rate_limit *rate_limit;                  /* borrowed */
     const struct certificate *certificate;          /* for TLS; NULL, or without texts: none. Not used afterwards */
     size_t header_bytes;   /* of one connection: request line, request headers and reply headers */
     size_t body_max_bytes; /* of one request */

@@ -13,6 +13,7 @@
 #include "server/otlp_grpc.h"
 #include "server/otlp_http.h"
 #include "server/receiver.h"
+#include "server/server_metrics.h"
 #include "server/spool.h"
 #include "server/sql.h"
 
@@ -46,6 +47,7 @@ struct server {
     struct known_rows *known;
     struct receiver receiver;
     struct opamp opamp;
+    struct server_metrics metrics;
     struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
     struct grpc_listener *grpc;
@@ -214,21 +216,30 @@ static enum MHD_Result answer_sender(void *server, const struct listener_request
                                                   : otlp_http_answer(&s->receiver, request);
 }
 
+static enum MHD_Result answer_asker(void *server, const struct listener_request *request)
+{
+    struct server *s = server;
+    return strcmp(request->path, "/metrics") == 0 ? server_metrics_answer(&s->metrics, request)
+                                                  : sql_answer(s->engine, request);
+}
+
 static int start_listeners(struct server *s, const struct certificate *certificate)
 {
     const struct listener_options sql = {.option = "--listen",
                                          .address = s->endpoints[SERVER_SQL].address,
                                          .access = access_of(s, SERVER_SQL),
                                          .scope_of = scope_of_asker,
+                                         .rate_limit = s->metrics.askers,
                                          .certificate = certificate_of(s, SERVER_SQL, certificate),
                                          .header_bytes = SQL_HEADER_BYTES,
                                          .body_max_bytes = SQL_BODY_MAX_BYTES,
-                                         .answer = sql_answer,
-                                         .context = s->engine};
+                                         .answer = answer_asker,
+                                         .context = s};
     const struct listener_options otlp = {.option = "--otlp-listen",
                                           .address = s->endpoints[SERVER_OTLP_HTTP].address,
                                           .access = access_of(s, SERVER_OTLP_HTTP),
                                           .scope_of = scope_of_sender,
+                                          .rate_limit = s->metrics.senders,
                                           .certificate = certificate_of(s, SERVER_OTLP_HTTP, certificate),
                                           .header_bytes = OTLP_HEADER_BYTES,
                                           .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
@@ -237,6 +248,7 @@ static int start_listeners(struct server *s, const struct certificate *certifica
     const struct grpc_listener_options grpc = {.option = "--grpc-listen",
                                                .address = s->endpoints[SERVER_OTLP_GRPC].address,
                                                .access = access_of(s, SERVER_OTLP_GRPC),
+                                               .rate_limit = s->metrics.senders,
                                                .certificate = certificate_of(s, SERVER_OTLP_GRPC, certificate),
                                                .message_max_bytes = RECEIVER_BODY_MAX_BYTES,
                                                .answer = otlp_grpc_answer,
@@ -248,7 +260,10 @@ static int listen_for_clients(struct server *s, const struct server_options *o)
 {
     _cleanup_(certificate_clear) struct certificate certificate = {0};
     decide_rights(s, o);
-    int r = known_rows_new(KNOWN_ROWS_MAX, &s->known) ?: agents_new(OPAMP_AGENTS_MAX, &s->opamp.agents);
+    int r = known_rows_new(KNOWN_ROWS_MAX, &s->known)
+                ?: agents_new(OPAMP_AGENTS_MAX, &s->opamp.agents)
+                ?: rate_limit_new(o->send_rate, clock_monotonic_ns, &s->metrics.senders)
+                ?: rate_limit_new(o->query_rate, clock_monotonic_ns, &s->metrics.askers);
     if (r < 0)
         return r;
     receiver_init(&s->receiver, s->spool, s->known, o->keep_days, clock_unix_ns);
@@ -335,6 +350,8 @@ void server_free(struct server *s)
     spool_free(s->spool);
     known_rows_free(s->known);
     agents_free(s->opamp.agents);
+    rate_limit_free(s->metrics.senders);
+    rate_limit_free(s->metrics.askers);
     access_free(s->access);
     closep(&s->lock);
     free(s);

@@ -22,6 +22,7 @@ struct server_options {
     /* For TLS on the addresses that other machines reach; without paths: none. */
     struct certificate_files certificate;
     unsigned keep_days;
+    unsigned send_rate, query_rate; /* requests a second of one client; 0: any number */
     uint64_t spool_bytes, memory_bytes;
 };
 

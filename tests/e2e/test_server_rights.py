@@ -93,3 +93,24 @@ def test_open_addresses_without_tls_are_a_warning(server):  # noqa: F811
     one = server("--otlp-listen", "0.0.0.0:0")
     assert "travel in clear text" in one.running.error and "all users of this machine can ask" in one.running.out
     assert one.post("/v1/traces", request([span(1)]))[0] == 401 and one.call(TRACES, request([span(1)]))[0] == 0
+
+
+def test_requests_of_a_client_are_limited(server, tmp_path):  # noqa: F811
+    """Beyond its rate, a client is refused over HTTP and gRPC, while others are answered."""
+    tokens = tmp_path / "own"
+    tokens.write_text("".join(f"sha256:{hashlib.sha256(name.encode()).hexdigest()} admin test\n" for name in ("many", "few")))
+    tokens.chmod(0o600)
+    one = server("--token-file", tokens, "--send-rate", 1, "--query-rate", 1)
+
+    def post(token):
+        return one.post("/v1/traces", request([span(1)]), bearer(token))
+
+    def metric():
+        return ask(one.sql_port, "GET", "/metrics", None, bearer("few"))[2].decode()
+    refused = next(answer for answer in (post("many") for _ in range(1000)) if answer[0] != 200)
+    assert refused[0] == 429 and refused[1]["Retry-After"] == "5" and post("few")[0] == 200
+    calls = [one.call(TRACES, request([span(1)]), ("authorization", "Bearer many")) for _ in range(10)]
+    assert any(status == 8 and "too many calls" in text for status, text in calls) and one.call(TRACES, request([span(1)]), ("authorization", "Bearer few"))[0] == 0
+    assert int(re.search(r'^sonde_server_rate_limited_requests_total\{interface="otlp"\} (\d+)', metric(), re.M)[1]) >= 2
+    asked = next(answer for answer in (ask(one.sql_port, "GET", "/ping", None, bearer("many")) for _ in range(1000)) if answer[0] != 200)
+    assert asked[0] == 429 and 'sonde_server_rate_limited_requests_total{interface="sql"} 1' in metric()

@@ -8,12 +8,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static bool allows(void *context, const char *authorization, const struct sockaddr *address, uint64_t *ret_client)
+static enum grpc_status admit(void *context, const char *authorization, const struct sockaddr *address,
+                              uint64_t *ret_client)
 {
     (void)context;
     (void)address;
     *ret_client = 1;
-    return !authorization || *authorization != 'x';
+    return !authorization          ? GRPC_OK
+           : *authorization == 'x' ? GRPC_UNAUTHENTICATED
+           : *authorization == 'y' ? GRPC_RESOURCE_EXHAUSTED
+                                   : GRPC_OK;
 }
 
 static bool take(void *context, struct grpc_call *call)
@@ -51,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (body_memory_new(8192, &memory) < 0)
         return 0;
     const struct grpc_connection_options options = {
-        .message_max_bytes = 4096, .memory = memory, .allows = allows, .take = take, .context = &taken};
+        .message_max_bytes = 4096, .memory = memory, .admit = admit, .take = take, .context = &taken};
     struct grpc_connection *c;
     if (grpc_connection_new(&options, &c) < 0) {
         body_memory_free(memory);

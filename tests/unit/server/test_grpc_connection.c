@@ -11,12 +11,13 @@
 
 #include <cmocka.h>
 
-#define METHOD    "/a.Service/Export"
-#define CLIENT    0x0100007f /* an IPv4 address */
-#define TOKEN     "Bearer secret"
-#define MESSAGE   1000          /* bytes that a message may have */
-#define MEMORY    (3 * MESSAGE) /* of the bodies of all calls: one client has at most half */
-#define TAKEN_MAX 3
+#define METHOD     "/a.Service/Export"
+#define CLIENT     0x0100007f /* an IPv4 address */
+#define TOKEN      "Bearer secret"
+#define BUSY_TOKEN "Bearer busy"
+#define MESSAGE    1000          /* bytes that a message may have */
+#define MEMORY     (3 * MESSAGE) /* of the bodies of all calls: one client has at most half */
+#define TAKEN_MAX  3
 
 /* What a client has got of one reply. */
 struct answer {
@@ -45,12 +46,15 @@ struct fixture {
 
 /* ---- the server's side ---- */
 
-static bool allows(void *context, const char *authorization, const struct sockaddr *address, uint64_t *ret_client)
+static enum grpc_status admit(void *context, const char *authorization, const struct sockaddr *address,
+                              uint64_t *ret_client)
 {
     (void)context;
     (void)address;
     *ret_client = 1;
-    return authorization && strcmp(authorization, TOKEN) == 0;
+    if (authorization && strcmp(authorization, BUSY_TOKEN) == 0)
+        return GRPC_RESOURCE_EXHAUSTED;
+    return authorization && strcmp(authorization, TOKEN) == 0 ? GRPC_OK : GRPC_UNAUTHENTICATED;
 }
 
 static bool take(void *context, struct grpc_call *call)
@@ -169,7 +173,7 @@ static int start(void **state)
     const struct grpc_connection_options options = {.client.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = CLIENT},
                                                     .message_max_bytes = MESSAGE,
                                                     .memory = f.memory,
-                                                    .allows = allows,
+                                                    .admit = admit,
                                                     .take = take,
                                                     .context = &f};
     nghttp2_session_callbacks_new(&callbacks);
@@ -283,6 +287,7 @@ static void test_bad_requests_are_refused(void **state)
         {"no type", NULL, NULL, TOKEN, 1, 1, 0, false, "415", "12"},
         {"no token", "application/grpc", NULL, NULL, 1, 1, 0, true, "200", "16"},
         {"another token", "application/grpc", NULL, "Bearer other", 1, 1, 0, true, "200", "16"},
+        {"too many calls", "application/grpc", NULL, BUSY_TOKEN, 1, 1, 0, true, "200", "8"},
         {"a message that is cut", "application/grpc", NULL, TOKEN, 2, 1, 0, false, "200", "3"},
         {"more than a message", "application/grpc", NULL, TOKEN, 1, 2, 0, false, "200", "3"},
         {"an unknown flag", "application/grpc", "gzip", TOKEN, 1, 1, 2, false, "200", "3"},
@@ -301,6 +306,7 @@ static void test_bad_requests_are_refused(void **state)
         exchange(f);
         if (strcmp(a.http_status, bad[i].http_status) != 0 || strcmp(a.status, bad[i].status) != 0 || !a.is_closed)
             fail_msg("%s: %s, %s, %s", bad[i].what, a.http_status, a.status, a.text);
+        assert_int_equal(a.details[0] != '\0', strcmp(a.status, "8") == 0); /* the only one to be repeated */
         if (strcmp(a.status, "16") == 0)
             assert_non_null(strstr(a.text, "`sonde token new --scope write`"));
         clear(&r, &a);

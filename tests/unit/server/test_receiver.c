@@ -26,6 +26,7 @@ static char directory[64];
 static struct spool *spool;
 static struct known_rows *known;
 static struct receiver receiver;
+static struct rate_limit *rate_limit;
 static struct listener *listener;
 
 static int start(void **state)
@@ -46,11 +47,12 @@ static int start(void **state)
                                           .monotonic_ns = clock_monotonic_ns};
     if (spool_open(&options, &spool) < 0)
         return -1;
-    if (known_rows_new(1000, &known) < 0)
+    if (known_rows_new(1000, &known) < 0 || rate_limit_new(0, clock_monotonic_ns, &rate_limit) < 0)
         return -1;
     receiver_init(&receiver, spool, known, 30, clock_unix_ns);
     const struct listener_options listen = {.option = "--otlp-listen",
                                             .address = "127.0.0.1:0",
+                                            .rate_limit = rate_limit,
                                             .header_bytes = 64 << 10,
                                             .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
                                             .answer = otlp_http_answer,
@@ -63,6 +65,7 @@ static int stop(void **state)
     char path[400];
     (void)state;
     listener_free(listener);
+    rate_limit_free(rate_limit);
     spool_free(spool);
     known_rows_free(known);
     DIR *d = opendir(directory);

@@ -1,0 +1,24 @@
+/* The server's own metrics; see server_metrics.h. */
+#include "server/server_metrics.h"
+
+#include "export/openmetrics.h"
+
+static void add_rate_limited(struct metric_set *set, const char *interface, struct rate_limit *limit)
+{
+    metric_add(set, "sonde_server_rate_limited_requests", METRIC_COUNTER, "",
+               "Requests that were refused because their client made too many.", (double)rate_limit_refused(limit),
+               METRIC_LABELS({"interface", interface}));
+}
+
+enum MHD_Result server_metrics_answer(const struct server_metrics *m, const struct listener_request *request)
+{
+    const bool openmetrics = openmetrics_accepted(http_header(request->connection, "Accept"));
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics)};
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    _cleanup_buf_ struct buf out = {0};
+    if (metric_set_new(&set) < 0)
+        return MHD_NO;
+    add_rate_limited(set, "otlp", m->senders);
+    add_rate_limited(set, "sql", m->askers);
+    return openmetrics_write(set, openmetrics, &out) < 0 ? MHD_NO : http_reply_buf(request->connection, &reply, &out);
+}
