@@ -12,7 +12,9 @@ enum {
     AGENT_TO_SERVER_CAPABILITIES = 4,
     AGENT_TO_SERVER_HEALTH = 5,
     AGENT_TO_SERVER_EFFECTIVE_CONFIG = 6,
-    AGENT_TO_SERVER_DISCONNECT = 9
+    AGENT_TO_SERVER_DISCONNECT = 9,
+    AGENT_TO_SERVER_CUSTOM_CAPABILITIES = 12,
+    AGENT_TO_SERVER_CUSTOM_MESSAGE = 13
 };
 enum {
     AGENT_REPORTS_STATUS = 0x1,
@@ -26,7 +28,9 @@ enum {
     SERVER_TO_AGENT_ERROR = 2,
     SERVER_TO_AGENT_FLAGS = 6,
     SERVER_TO_AGENT_CAPABILITIES = 7,
-    SERVER_TO_AGENT_IDENTIFICATION = 8
+    SERVER_TO_AGENT_IDENTIFICATION = 8,
+    SERVER_TO_AGENT_CUSTOM_CAPABILITIES = 10,
+    SERVER_TO_AGENT_CUSTOM_MESSAGE = 11
 };
 enum { SERVER_ACCEPTS_STATUS = 0x1, SERVER_ACCEPTS_CONFIG = 0x4 };
 enum { SERVER_WANTS_FULL_STATE = 0x1 }; /* a flag */
@@ -47,6 +51,23 @@ enum { MAP_KEY = 1, MAP_VALUE = 2 };
 enum { EFFECTIVE_CONFIG_MAP = 1 };
 enum { CONFIG_MAP_FILES = 1 }; /* a map */
 enum { CONFIG_FILE_BODY = 1, CONFIG_FILE_TYPE = 2 };
+
+enum { CUSTOM_CAPABILITIES_NAMES = 1 };
+enum { CUSTOM_MESSAGE_CAPABILITY = 1, CUSTOM_MESSAGE_TYPE = 2, CUSTOM_MESSAGE_DATA = 3 };
+
+/* The capability of captures: the server asks an agent for a CPU profile (message `start`), and the agent reports its
+ * state (message `state`). The agent sends the profile by OTLP; each sample has CAPTURE_ATTRIBUTE. */
+#define OPAMP_CAPTURE            "sonde.capture/v1"
+#define OPAMP_CAPTURE_START      "start"
+#define OPAMP_CAPTURE_STATE      "state"
+#define OPAMP_CAPTURE_ID_BYTES   33  /* 32 hexadecimal digits, terminated */
+#define OPAMP_CAPTURE_SECONDS    60  /* at most */
+#define OPAMP_CAPTURE_TEXT_BYTES 128 /* of a container's id or a service's name, terminated */
+#define OPAMP_CAPTURE_WHY_BYTES  192 /* terminated */
+enum { CAPTURE_ID = 1, CAPTURE_SECONDS = 2, CAPTURE_PID = 3, CAPTURE_CONTAINER = 4, CAPTURE_SERVICE = 5 };
+enum { CAPTURE_STATE_ID = 1, CAPTURE_STATE_STATE = 2, CAPTURE_STATE_WHY = 3, CAPTURE_STATE_SAMPLES = 4 };
+enum { CAPTURE_RUNNING = 1, CAPTURE_DONE = 2, CAPTURE_FAILED = 3, CAPTURE_REFUSED = 4 };
+#define CAPTURE_ATTRIBUTE "sonde.capture.id"
 
 /* Components of an agent's health. */
 #define OPAMP_COMPONENT_BUDGET "budget" /* its status is the level of detail: "full", "least" */

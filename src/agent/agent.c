@@ -392,7 +392,7 @@ static int start_metrics_export(struct agent *a)
 
 static int start_reports(struct agent *a)
 {
-    const struct opamp_source source = {agent_health, a};
+    const struct opamp_source source = {agent_health, agent_check_capture, agent_capture, a};
     int r = opamp_client_new(&a->config, &source, NULL, &a->opamp);
     return r == 0 && a->opamp ? opamp_client_start(a->opamp) : r;
 }

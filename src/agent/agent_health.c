@@ -1,10 +1,12 @@
 /* What reports by OpAMP have: the health of the agent and of its parts, which docs/server.md describes, and its
  * configuration. */
 #include "agent/agent_private.h"
+#include "aggregate/windows.h"
 #include "base/clock.h"
 #include "base/turn_time.h"
 #include "send/opamp_client.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,4 +91,30 @@ void agent_set_reported_config(struct agent *a, const struct config *config)
 {
     if (a->opamp)
         opamp_client_set_config(a->opamp, config);
+}
+
+int agent_check_capture(void *agent, char *why, size_t why_size)
+{
+    struct agent *a = agent;
+    pthread_mutex_lock(&a->lock);
+    const enum source_detail detail = a->budget.detail;
+    pthread_mutex_unlock(&a->lock);
+    if (!windows_find(a->windows, &sample_type_cpu))
+        snprintf(why, why_size, "profile.enabled is false on this node");
+    else if (detail != SOURCE_DETAIL_FULL)
+        snprintf(why, why_size, "the agent has reduced its detail to '%s' to keep to budget.one_cpu",
+                 budget_detail_name(detail));
+    else
+        return 0;
+    return -EOPNOTSUPP;
+}
+
+int agent_capture(void *agent, const struct opamp_capture *capture, uint64_t from_ns, uint64_t to_ns,
+                  struct profile **ret)
+{
+    const struct profile_filter filter = {.pid = capture->pid,
+                                          .container_id = capture->container[0] ? capture->container : NULL,
+                                          .service_name = capture->service[0] ? capture->service : NULL,
+                                          .type = &sample_type_cpu};
+    return agent_region(agent, from_ns, to_ns, &filter, ret);
 }

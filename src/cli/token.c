@@ -22,8 +22,8 @@ static int run_token(int argc, char **argv)
     char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES];
     const char *scope = "read";
     const struct option_spec specs[] = {
-        {0, "scope", OPTION_TEXT, &scope, "SCOPE", "read (the default), write, agent or admin: what the token is for",
-         0, 0},
+        {0, "scope", OPTION_TEXT, &scope, "SCOPE",
+         "read (the default), write, agent, capture or admin: what the token is for", 0, 0},
         {0},
     };
     int operands, r = options_parse(&subcommand_token, specs, argc, argv, &operands);
@@ -39,7 +39,7 @@ static int run_token(int argc, char **argv)
         return -EINVAL;
     }
     if (!token_scope_of(scope)) {
-        log_error("token: --scope is read, write, agent or admin");
+        log_error("token: --scope is read, write, agent, capture or admin");
         return -EINVAL;
     }
     r = tokens_make(token_scope_of(scope), token, line);
@@ -60,7 +60,7 @@ const struct subcommand subcommand_token = {
     .details =
         "Prints a random token, once, and the line with its hash for the file that page.token_file names, or --token-file of\n"
         "sonde server. The scope read is for the page, and for SQL of a server; write is for senders of OTLP to a server; agent\n"
-        "is for agents that report to it (opamp.endpoint); admin is all. The comment says whose token it is; deleting the line\n"
+        "is for agents that report to it (opamp.endpoint); capture is for those who ask it for profiles; admin is all. The comment says whose token it is; deleting the line\n"
         "revokes it.",
     .flags_anywhere = true,
     .run = run_token,

@@ -26,6 +26,7 @@ struct config {
     char page_allowed_hosts[512];
     char otlp_profiles_endpoint[1024], otlp_metrics_endpoint[1024]; /* "": no export; so too for the next */
     char otlp_traces_endpoint[1024], otlp_logs_endpoint[1024];
+    char otlp_captures_endpoint[1024];                                              /* "": no captures are taken */
     char otlp_headers[4096];                                                        /* "name=value,...", secrets */
     char otlp_resource_attributes[1024];                                            /* a valid attribute_list */
     char otlp_certificate[512], otlp_client_certificate[512], otlp_client_key[512]; /* paths */
@@ -44,7 +45,7 @@ struct config {
 };
 
 #define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* if no other path is given */
-#define CONFIG_ERROR_BYTES 1344
+#define CONFIG_ERROR_BYTES 1536
 
 /* Sets every value to its default. */
 void config_defaults(struct config *c);

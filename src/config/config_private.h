@@ -19,7 +19,7 @@ void config_mark_inherited(struct config *c, const char *name);
 /* Resets those values to their defaults. */
 void config_drop_inherited(struct config *c);
 
-#define CONFIG_KNOWN_BYTES 1088 /* of the names of all keys */
+#define CONFIG_KNOWN_BYTES 1280 /* of the names of all keys */
 /* Lists the keys that begin with `prefix`, as "a, b, c". */
 void config_list_keys(const char *prefix, char *out, size_t size);
 

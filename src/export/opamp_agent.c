@@ -68,6 +68,20 @@ static void put_config(const char *config, struct buf *message, struct buf *out,
     protobuf_put_message(out, AGENT_TO_SERVER_EFFECTIVE_CONFIG, message);
 }
 
+static void put_capture(const struct opamp_capture_state *s, struct buf *message, struct buf *out,
+                        struct otlp_scratch *scratch)
+{
+    _cleanup_buf_ struct buf data = {0};
+    protobuf_put_bytes(&data, CAPTURE_STATE_ID, s->id, strlen(s->id));
+    protobuf_put_number(&data, CAPTURE_STATE_STATE, s->state);
+    otlp_put_text(&data, CAPTURE_STATE_WHY, s->why, scratch);
+    protobuf_put_number(&data, CAPTURE_STATE_SAMPLES, s->samples);
+    protobuf_put_bytes(message, CUSTOM_MESSAGE_CAPABILITY, OPAMP_CAPTURE, strlen(OPAMP_CAPTURE));
+    protobuf_put_bytes(message, CUSTOM_MESSAGE_TYPE, OPAMP_CAPTURE_STATE, strlen(OPAMP_CAPTURE_STATE));
+    protobuf_put_message(message, CUSTOM_MESSAGE_DATA, &data);
+    protobuf_put_message(out, AGENT_TO_SERVER_CUSTOM_MESSAGE, message);
+}
+
 void opamp_agent_write(const struct opamp_agent_message *m, struct buf *out)
 {
     _cleanup_(otlp_scratch_clear) struct otlp_scratch scratch = {0};
@@ -81,6 +95,12 @@ void opamp_agent_write(const struct opamp_agent_message *m, struct buf *out)
         put_health(m->health, &message, out, &scratch);
     if (m->config)
         put_config(m->config, &message, out, &scratch);
+    if (m->takes_captures) {
+        protobuf_put_bytes(&message, CUSTOM_CAPABILITIES_NAMES, OPAMP_CAPTURE, strlen(OPAMP_CAPTURE));
+        protobuf_put_message(out, AGENT_TO_SERVER_CUSTOM_CAPABILITIES, &message);
+    }
+    if (m->capture)
+        put_capture(m->capture, &message, out, &scratch);
     if (m->is_last)
         protobuf_put_message(out, AGENT_TO_SERVER_DISCONNECT, &message);
 }

@@ -11,6 +11,7 @@
 #include "export/otlp_attributes.h"
 #include "export/otlp_dictionary.h"
 #include "lib/otlp/fields.h"
+#include "lib/otlp/opamp_fields.h"
 #include "lib/otlp/profile_fields.h"
 
 #include <errno.h>
@@ -217,6 +218,8 @@ static void put_sample(struct writer *w, uint32_t number, uint32_t first, uint32
     protobuf_varint(&indices, id);
     if (name)
         protobuf_varint(&indices, name);
+    if (w->o->capture_id)
+        protobuf_varint(&indices, put_attribute(w, CAPTURE_ATTRIBUTE, w->o->capture_id, 0));
     if (entry->labels)
         put_labels(w, &w->p->labels[entry->labels - 1], &indices);
     protobuf_put_number(&w->message, SAMPLE_STACK, w->stacks[entry->stack]);

@@ -17,6 +17,7 @@ struct otlp_profiles_options {
     size_t packet_max_bytes; /* before compression */
     const char *host_name;   /* host.name of every resource; "": omitted */
     uint64_t id_seed;        /* profile IDs are derived from this and from the times */
+    const char *capture_id;  /* attribute of all samples; NULL: none */
     uint64_t time_step_ns;   /* timestamps are rounded down to multiples of this; 0: unrounded */
 };
 

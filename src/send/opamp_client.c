@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "send/export_stats.h"
+#include "send/opamp_captures.h"
 #include "send/opamp_reply.h"
 #include "send/send_warnings.h"
 
@@ -44,7 +45,8 @@ struct opamp_client {
     uint8_t uid[OPAMP_UID_BYTES];
     uint64_t sequence;
     bool needs_description;
-    uint64_t known_config; /* the version that the server has; 0: none */
+    struct opamp_captures *captures; /* NULL: none are taken */
+    uint64_t known_config;           /* the version that the server has; 0: none */
     struct send_warnings warnings;
 };
 
@@ -113,6 +115,8 @@ static int build_message(struct opamp_client *c, bool is_last, struct buf *out, 
         c->source.health(c->source.context, &health);
         message.description = c->needs_description ? &description : NULL;
         message.health = &health;
+        message.takes_captures = c->captures && c->needs_description;
+        message.capture = c->captures ? opamp_captures_news(c->captures) : NULL;
         message.config = config.size ? config.data : NULL;
     }
     opamp_agent_write(&message, out);
@@ -154,6 +158,8 @@ static int post_report(struct opamp_client *c, bool is_last, struct opamp_reply 
     if (send_warnings_accepted(&c->warnings))
         log_info("%s accepts reports again", c->shown);
     export_stats_count(&c->reports, 1);
+    if (c->captures && !is_last)
+        opamp_captures_reported(c->captures);
     c->needs_description = false;
     c->known_config = config;
     return 0;
@@ -161,6 +167,8 @@ static int post_report(struct opamp_client *c, bool is_last, struct opamp_reply 
 
 static void follow(struct opamp_client *c, const struct opamp_reply *reply)
 {
+    if (reply->has_capture && c->captures)
+        opamp_captures_start(c->captures, &reply->capture, clock_now(c));
     if (reply->has_new_uid)
         memcpy(c->uid, reply->new_uid, sizeof(c->uid));
     if (!reply->wants_full_state && !reply->has_new_uid)
@@ -173,15 +181,19 @@ uint64_t opamp_client_report(struct opamp_client *c)
 {
     struct opamp_reply reply;
     uint64_t pause_ns;
+    if (c->captures)
+        opamp_captures_finish(c->captures, clock_now(c));
     for (int i = 0; i < 2; i++) {
         if (post_report(c, false, &reply, &pause_ns) < 0)
             break;
         follow(c, &reply);
-        if (!c->needs_description)
+        if (!c->needs_description && !(c->captures && opamp_captures_news(c->captures)))
             break;
     }
     pause_ns = pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
-    return pause_ns > c->interval_ns ? pause_ns : c->interval_ns;
+    pause_ns = pause_ns > c->interval_ns ? pause_ns : c->interval_ns;
+    const uint64_t left_ns = c->captures ? opamp_captures_left_ns(c->captures, clock_now(c)) : UINT64_MAX;
+    return left_ns < pause_ns ? left_ns : pause_ns;
 }
 
 /* ---- the thread ---- */
@@ -246,7 +258,10 @@ int opamp_client_new(const struct config *config, const struct opamp_source *sou
     make_uid(c->uid);
     copy_settings(c, config);
     opamp_client_set_config(c, config);
-    const int r = open_connection(c, why, sizeof(why));
+    int r = opamp_captures_new(config, source, &c->io, &c->end, &c->captures);
+    if (r < 0)
+        return r;
+    r = open_connection(c, why, sizeof(why));
     if (r < 0)
         return log_errno(r, "opamp.endpoint: %s: %s", c->shown, why);
     *ret = take_ptr(c);
@@ -281,6 +296,7 @@ void opamp_client_free(struct opamp_client *c)
         pthread_join(c->thread, NULL);
     if (c->connection)
         c->io.transport->close(c->connection);
+    opamp_captures_free(c->captures);
     buf_clear(&c->config);
     export_end_fini(&c->end);
     free(c);

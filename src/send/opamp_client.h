@@ -1,19 +1,27 @@
 /* Reports to a server by OpAMP over HTTP: who the agent is, its health and its configuration in force. A thread of its
  * own posts a report every opamp.interval, and reads the answer, which may ask for all that the agent has reported
- * before. An answer never makes the agent report more than twice an interval. A server that does not answer costs
- * nothing else: the next report has all that it missed. */
+ * before, or for a profile (opamp_captures.h). An answer never makes the agent report more than twice an interval, and
+ * twice at the end of a capture. A server that does not answer costs nothing else: the next report has all that it
+ * missed. */
 #pragma once
 
 #include "base/cleanup.h"
 #include "config/config.h"
 #include "export/opamp_agent.h"
 #include "model/metric.h"
+#include "model/profile.h"
 #include "send/export_io.h"
 
 struct opamp_client;
 
+/* Called on the client's thread. */
 struct opamp_source {
-    void (*health)(void *context, struct opamp_health *ret); /* the present one; called on the client's thread */
+    void (*health)(void *context, struct opamp_health *ret); /* the present one */
+    /* Whether a capture can begin now. 0, or -errno with the reason in `why`. */
+    int (*check_capture)(void *context, char *why, size_t why_size);
+    /* The profile of a capture that lasted from `from_ns` to `to_ns` (CLOCK_MONOTONIC). The caller frees it. */
+    int (*capture)(void *context, const struct opamp_capture *capture, uint64_t from_ns, uint64_t to_ns,
+                   struct profile **ret);
     void *context;
 };
 

@@ -37,6 +37,61 @@ static bool read_identification(struct cursor c, struct opamp_reply *ret)
     return !c.failed;
 }
 
+static bool is_text(struct cursor text, const char *other)
+{
+    return text.size == strlen(other) && memcmp(text.data, other, text.size) == 0;
+}
+
+/* False: it is too long, or has a NUL. */
+static bool copy_text(char *ret, size_t size, struct cursor text)
+{
+    if (text.size >= size || memchr(text.size ? (const char *)text.data : "", '\0', text.size))
+        return false;
+    memcpy(ret, text.size ? (const char *)text.data : "", text.size);
+    ret[text.size] = '\0';
+    return true;
+}
+
+static bool read_capture(struct cursor c, struct opamp_capture *ret)
+{
+    struct protobuf_field f;
+    bool fits = true;
+    ret->is_known = true;
+    while (protobuf_next_field(&c, &f)) {
+        if (f.wire == PROTOBUF_VARINT && f.number == CAPTURE_SECONDS)
+            ret->seconds = f.value <= OPAMP_CAPTURE_SECONDS ? (uint32_t)f.value : 0;
+        else if (f.wire == PROTOBUF_VARINT && f.number == CAPTURE_PID)
+            fits &= (ret->pid = (uint32_t)f.value) == f.value;
+        else if (f.wire == PROTOBUF_BYTES && f.number == CAPTURE_ID)
+            fits &= copy_text(ret->id, sizeof(ret->id), f.inside);
+        else if (f.wire == PROTOBUF_BYTES && f.number == CAPTURE_CONTAINER)
+            fits &= copy_text(ret->container, sizeof(ret->container), f.inside);
+        else if (f.wire == PROTOBUF_BYTES && f.number == CAPTURE_SERVICE)
+            fits &= copy_text(ret->service, sizeof(ret->service), f.inside);
+        else
+            ret->is_known = false;
+    }
+    return !c.failed && fits && ret->id[0];
+}
+
+/* Messages of other capabilities are ignored, as OpAMP wants it. */
+static bool read_custom(struct cursor c, struct opamp_reply *ret)
+{
+    struct cursor capability = {0}, type = {0}, data = {0};
+    struct protobuf_field f;
+    while (protobuf_next_field(&c, &f))
+        if (f.wire == PROTOBUF_BYTES && f.number == CUSTOM_MESSAGE_CAPABILITY)
+            capability = f.inside;
+        else if (f.wire == PROTOBUF_BYTES && f.number == CUSTOM_MESSAGE_TYPE)
+            type = f.inside;
+        else if (f.wire == PROTOBUF_BYTES && f.number == CUSTOM_MESSAGE_DATA)
+            data = f.inside;
+    if (c.failed || !is_text(capability, OPAMP_CAPTURE) || !is_text(type, OPAMP_CAPTURE_START))
+        return !c.failed;
+    ret->has_capture = true;
+    return read_capture(data, &ret->capture);
+}
+
 /* Fields with another wire type than their own, and fields of other capabilities, are skipped. */
 static bool read_field(const struct protobuf_field *f, struct opamp_reply *ret)
 {
@@ -46,6 +101,8 @@ static bool read_field(const struct protobuf_field *f, struct opamp_reply *ret)
         return read_error(f->inside, ret);
     else if (f->number == SERVER_TO_AGENT_IDENTIFICATION && f->wire == PROTOBUF_BYTES)
         return read_identification(f->inside, ret);
+    else if (f->number == SERVER_TO_AGENT_CUSTOM_MESSAGE && f->wire == PROTOBUF_BYTES)
+        return read_custom(f->inside, ret);
     return true;
 }
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "otlp/opamp_fields.h"
+#include "export/opamp_agent.h"
 #include "otlp/partial_success.h"
 
 struct opamp_reply {
@@ -14,7 +14,9 @@ struct opamp_reply {
     uint8_t new_uid[OPAMP_UID_BYTES];
     bool has_error;                    /* the server could not use the message, and says why: */
     char error[OTLP_PARTIAL_WHY_SIZE]; /* one line; "": without a reason */
-    uint64_t retry_ns;                 /* when to report again after this error; 0: as usual */
+    bool has_capture;                  /* the server asks for a profile; not checked, but bounded and terminated */
+    struct opamp_capture capture;
+    uint64_t retry_ns; /* when to report again after this error; 0: as usual */
 };
 
 /* 0. -EBADMSG: the answer is invalid. -ENXIO: it is for an agent with another instance UID. */

@@ -107,6 +107,8 @@ static const struct {
 static void set_settings(struct packet_sender *s)
 {
     struct config *c = &s->config;
+    if (s->o.is_for_captures)
+        memcpy(config_endpoint(c, s->o.signal), c->otlp_captures_endpoint, sizeof(c->otlp_captures_endpoint));
     s->settings = (struct otlp_settings){.endpoint = config_endpoint(c, s->o.signal),
                                          .headers = s->headers,
                                          .certificate = c->otlp_certificate,
@@ -115,7 +117,7 @@ static void set_settings(struct packet_sender *s)
                                          .timeout_ms = (uint32_t)c->otlp_timeout_ms,
                                          .protocol = config_is_grpc(c) ? OTLP_GRPC : OTLP_HTTP_PROTOBUF,
                                          .gzip = strcmp(c->otlp_compression, "gzip") == 0};
-    s->key = signals[s->o.signal].key;
+    s->key = s->o.is_for_captures ? "otlp.captures_endpoint" : signals[s->o.signal].key;
     s->what = signals[s->o.signal].what;
     s->items = signals[s->o.signal].items;
     snprintf(s->headers, sizeof(s->headers), TRACE_HEADER "%s", c->otlp_headers);

@@ -15,7 +15,8 @@ struct packet_sender;
 struct packet_sender_options {
     const struct config *config;
     enum otlp_signal signal;
-    uint64_t give_up_ns; /* no attempt begins that long after a packet's first one */
+    bool is_for_captures; /* the receiver is that of otlp.captures_endpoint, not the signal's */
+    uint64_t give_up_ns;  /* no attempt begins that long after a packet's first one */
     const struct export_io *io;
     struct export_end *end;
     struct packet_stats *stats;

@@ -185,7 +185,7 @@ static int open_sender(struct profile_export *e, const struct config *config, co
     if (r < 0)
         return r;
     e->io = io ? *io : export_io_system(profile_queue_end(e->queue));
-    return profile_sender_new(config, &e->io, profile_queue_end(e->queue), &e->stats, &e->sender);
+    return profile_sender_new(config, &e->io, profile_queue_end(e->queue), &e->stats, false, &e->sender);
 }
 
 int profile_export_new(const struct config *config, const struct memory_plan *memory, const struct export_io *io,

@@ -10,8 +10,9 @@
 #include <sys/random.h>
 #include <sys/utsname.h>
 
-#define PACKET_BYTES ((size_t)1 << 20)
-#define GIVE_UP_NS   (300 * 1000000000ull)
+#define PACKET_BYTES       ((size_t)1 << 20)
+#define GIVE_UP_NS         (300 * 1000000000ull)
+#define CAPTURE_GIVE_UP_NS (30 * 1000000000ull) /* reports by OpAMP wait for it */
 
 struct profile_sender {
     struct export_stats *stats;
@@ -45,6 +46,13 @@ void profile_sender_send(struct profile_sender *s, const struct profile *p)
         export_stats_count(&s->stats->dropped[DROP_NO_MEMORY], profile_samples(p) - s->packet_samples);
 }
 
+void profile_sender_send_capture(struct profile_sender *s, const struct profile *p, const char *capture_id)
+{
+    s->options.capture_id = capture_id;
+    profile_sender_send(s, p);
+    s->options.capture_id = NULL;
+}
+
 static void set_options(struct profile_sender *s, const struct config *config)
 {
     uname(&s->uts);
@@ -55,12 +63,13 @@ static void set_options(struct profile_sender *s, const struct config *config)
 }
 
 int profile_sender_new(const struct config *config, const struct export_io *io, struct export_end *end,
-                       struct export_stats *stats, struct profile_sender **ret)
+                       struct export_stats *stats, bool is_for_captures, struct profile_sender **ret)
 {
     _cleanup_(profile_sender_freep) struct profile_sender *s = calloc(1, sizeof(*s));
     const struct packet_sender_options options = {.config = config,
                                                   .signal = OTLP_SIGNAL_PROFILES,
-                                                  .give_up_ns = GIVE_UP_NS,
+                                                  .is_for_captures = is_for_captures,
+                                                  .give_up_ns = is_for_captures ? CAPTURE_GIVE_UP_NS : GIVE_UP_NS,
                                                   .io = io,
                                                   .end = end,
                                                   .stats = &stats->sent};

@@ -18,7 +18,11 @@
 static const struct {
     const char *name;
     enum token_scope scope;
-} scopes[] = {{"read", TOKEN_READ}, {"write", TOKEN_WRITE}, {"agent", TOKEN_AGENT}, {"admin", TOKEN_ADMIN}};
+} scopes[] = {{"read", TOKEN_READ},
+              {"write", TOKEN_WRITE},
+              {"agent", TOKEN_AGENT},
+              {"capture", TOKEN_CAPTURE},
+              {"admin", TOKEN_ADMIN}};
 
 enum token_scope token_scope_of(const char *name)
 {
@@ -55,7 +59,7 @@ static bool read_hash(const char *digits, unsigned char ret[SHA256_BYTES])
 
 static int parse_line(const char *line, size_t number, struct tokens *t, char why[TOKENS_WHY_BYTES])
 {
-    char scope[8];
+    char scope[16];
     line += strspn(line, BLANKS);
     if (!*line || *line == '#')
         return 0;
@@ -73,7 +77,7 @@ static int parse_line(const char *line, size_t number, struct tokens *t, char wh
     snprintf(scope, sizeof(scope), "%.*s", (int)strcspn(line, BLANKS), line);
     t->scopes[t->count] = token_scope_of(scope);
     if (!t->scopes[t->count])
-        return refuse(number, "after the hash the scope is needed: read, write, agent or admin", why);
+        return refuse(number, "after the hash the scope is needed: read, write, agent, capture or admin", why);
     t->count++;
     return 0;
 }

@@ -4,7 +4,8 @@
  *     sha256:HASH SCOPE COMMENT
  *
  * HASH has 64 hexadecimal digits. SCOPE is `read` (the page of an agent, SQL of `sonde server`), `write` (OTLP of
- * `sonde server`), `agent` (OpAMP of `sonde server`) or `admin` (all). The comment is optional. Empty lines and lines
+ * `sonde server`), `agent` (OpAMP of `sonde server`), `capture` (profiles that `sonde server` asks agents for) or
+ * `admin` (all). The comment is optional. Empty lines and lines
  * that begin with # are skipped. */
 #pragma once
 
@@ -22,7 +23,8 @@ enum token_scope {
     TOKEN_READ = 1,
     TOKEN_WRITE = 2,
     TOKEN_AGENT = 4,
-    TOKEN_ADMIN = TOKEN_READ | TOKEN_WRITE | TOKEN_AGENT,
+    TOKEN_CAPTURE = 8,
+    TOKEN_ADMIN = TOKEN_READ | TOKEN_WRITE | TOKEN_AGENT | TOKEN_CAPTURE,
 };
 
 struct tokens {

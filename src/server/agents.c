@@ -103,6 +103,7 @@ static void keep_facts(struct agent_entry *e, const struct opamp_report *r)
     copy_text(e->facts.version, r->version);
     copy_text(e->facts.kernel, r->kernel);
     copy_text(e->facts.machine, r->machine);
+    e->facts.takes_captures = r->takes_captures;
     e->is_described = true;
 }
 
@@ -159,6 +160,17 @@ void agents_forget(struct agents *a, const uint8_t uid[OPAMP_UID_BYTES])
     if (e)
         *e = a->list[--a->count];
     pthread_mutex_unlock(&a->lock);
+}
+
+int agents_check_captures(struct agents *a, const char *host)
+{
+    int r = -ENOENT;
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < a->count && r < 0; i++)
+        if (a->list[i].is_described && strcmp(a->list[i].facts.host, host) == 0)
+            r = a->list[i].facts.takes_captures ? 0 : -EOPNOTSUPP;
+    pthread_mutex_unlock(&a->lock);
+    return r;
 }
 
 size_t agents_count(struct agents *a)

@@ -19,6 +19,7 @@ struct agents;
 struct agent_facts {
     char host[AGENT_TEXT_BYTES], service[AGENT_TEXT_BYTES], version[AGENT_TEXT_BYTES];
     char kernel[AGENT_TEXT_BYTES], machine[AGENT_TEXT_BYTES];
+    bool takes_captures;
 };
 
 struct agent_verdict {
@@ -36,5 +37,8 @@ DEFINE_FREEP(agents)
 int agents_take(struct agents *a, const struct opamp_report *report, uint64_t now_ns, struct agent_verdict *ret);
 /* The report that was taken is lost: the agent will have to report everything again. */
 void agents_forget(struct agents *a, const uint8_t uid[OPAMP_UID_BYTES]);
+
+/* 0: an agent of this host takes captures. -EOPNOTSUPP: none of its agents does. -ENOENT: it has none. */
+int agents_check_captures(struct agents *a, const char *host);
 
 size_t agents_count(struct agents *a);

@@ -2,6 +2,7 @@
 #include "server/opamp_http.h"
 
 #include "base/protobuf.h"
+#include "server/capture_row.h"
 #include "server/inflate.h"
 #include "server/otlp_attributes.h"
 #include "server/row_binary.h"
@@ -62,16 +63,65 @@ static int store_row(struct opamp *o, const struct opamp_report *report, const s
     return r < 0 ? r : receiver_store_row(o->receiver, TABLE_AGENT_REPORTS, &row);
 }
 
+/* ---- captures ---- */
+
+/* What became of a capture of this host. 0 or -errno: the agent will report it again. */
+static int take_capture_state(struct opamp *o, const struct opamp_report *report, const char *host)
+{
+    const struct capture_event event = {.state = capture_state_name(report->capture_state),
+                                        .why = report->capture_why,
+                                        .has_samples = report->capture_state == CAPTURE_DONE ||
+                                                       report->capture_state == CAPTURE_FAILED,
+                                        .samples = report->capture_samples};
+    const uint32_t state = (uint32_t)report->capture_state;
+    char id[OPAMP_CAPTURE_ID_BYTES];
+    struct capture capture;
+    if (!report->has_capture || !event.state || report->capture_id.size != sizeof(id) - 1)
+        return 0;
+    snprintf(id, sizeof(id), "%.*s", (int)report->capture_id.size, (const char *)report->capture_id.data);
+    if (!captures_find(o->captures, host, id, state, &capture))
+        return 0;
+    const int r = capture_row_store(o->receiver, &capture, &event);
+    if (r == 0)
+        captures_set_state(o->captures, id, state);
+    return r;
+}
+
+static void put_text(struct buf *out, uint32_t field, const char *text)
+{
+    if (text[0])
+        protobuf_put_bytes(out, field, text, strlen(text));
+}
+
+static void put_capture(struct buf *out, const struct capture *capture)
+{
+    _cleanup_buf_ struct buf message = {0}, data = {0};
+    put_text(&message, CUSTOM_CAPABILITIES_NAMES, OPAMP_CAPTURE);
+    protobuf_put_message(out, SERVER_TO_AGENT_CUSTOM_CAPABILITIES, &message);
+    put_text(&data, CAPTURE_ID, capture->id);
+    protobuf_put_number(&data, CAPTURE_SECONDS, capture->seconds);
+    protobuf_put_number(&data, CAPTURE_PID, capture->pid);
+    put_text(&data, CAPTURE_CONTAINER, capture->container);
+    put_text(&data, CAPTURE_SERVICE, capture->service);
+    put_text(&message, CUSTOM_MESSAGE_CAPABILITY, OPAMP_CAPTURE);
+    put_text(&message, CUSTOM_MESSAGE_TYPE, OPAMP_CAPTURE_START);
+    protobuf_put_message(&message, CUSTOM_MESSAGE_DATA, &data);
+    protobuf_put_message(out, SERVER_TO_AGENT_CUSTOM_MESSAGE, &message);
+}
+
 /* ---- answers ---- */
 
-static enum MHD_Result reply_message(const struct listener_request *request, const struct opamp_report *report,
-                                     bool needs_full)
+static enum MHD_Result reply_message(struct opamp *o, const struct listener_request *request,
+                                     const struct opamp_report *report, const struct agent_verdict *verdict)
 {
+    struct capture capture;
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = PROTOBUF};
     _cleanup_buf_ struct buf out = {0};
     protobuf_put_bytes(&out, SERVER_TO_AGENT_INSTANCE_UID, report->instance_uid.data, OPAMP_UID_BYTES);
-    protobuf_put_number(&out, SERVER_TO_AGENT_FLAGS, needs_full ? SERVER_WANTS_FULL_STATE : 0);
+    protobuf_put_number(&out, SERVER_TO_AGENT_FLAGS, verdict->needs_full ? SERVER_WANTS_FULL_STATE : 0);
     protobuf_put_number(&out, SERVER_TO_AGENT_CAPABILITIES, SERVER_ACCEPTS_STATUS | SERVER_ACCEPTS_CONFIG);
+    if (verdict->facts.takes_captures && captures_next(o->captures, verdict->facts.host, &capture))
+        put_capture(&out, &capture);
     return http_reply_buf(request->connection, &reply, &out);
 }
 
@@ -111,18 +161,16 @@ static int read_body(const struct listener_request *request, struct buf *ret)
                         OPAMP_BODY_MAX_BYTES);
 }
 
-static int take_report(struct opamp *o, const struct opamp_report *report, bool *ret_needs_full)
+static int take_report(struct opamp *o, const struct opamp_report *report, struct agent_verdict *ret)
 {
-    struct agent_verdict verdict;
-    int r = agents_take(o->agents, report, o->monotonic_ns(), &verdict);
+    int r = agents_take(o->agents, report, o->monotonic_ns(), ret);
     if (r == -EBUSY)
         return -EUSERS;
-    if (r == 0 && verdict.needs_row)
-        r = store_row(o, report, &verdict.facts);
+    if (r == 0 && ret->needs_row)
+        r = store_row(o, report, &ret->facts);
+    r = r < 0 ? r : take_capture_state(o, report, ret->facts.host);
     if (r < 0)
         agents_forget(o->agents, report->instance_uid.data);
-    else
-        *ret_needs_full = verdict.needs_full;
     return r;
 }
 
@@ -130,13 +178,13 @@ enum MHD_Result opamp_http_answer(void *opamp, const struct listener_request *re
 {
     _cleanup_buf_ struct buf message = {0};
     struct opamp_report report;
-    bool needs_full;
+    struct agent_verdict verdict;
     if (strcmp(request->method, "POST") != 0)
         return http_reply_text(request->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
     if (!is_protobuf(request))
         return http_reply_text(request->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Type must be " PROTOBUF);
     int r = read_body(request, &message);
     r = r < 0 ? r : opamp_report_read(cursor_make(message.data, message.size), &report);
-    r = r < 0 ? r : take_report(opamp, &report, &needs_full);
-    return r < 0 ? reply_failure(request, r) : reply_message(request, &report, needs_full);
+    r = r < 0 ? r : take_report(opamp, &report, &verdict);
+    return r < 0 ? reply_failure(request, r) : reply_message(opamp, request, &report, &verdict);
 }

@@ -1,7 +1,9 @@
-/* OpAMP over HTTP: agents post what they are and how they are, and the server stores it as rows of agent_reports. */
+/* OpAMP over HTTP: agents post what they are and how they are, and the server stores it as rows of agent_reports.
+ * Answers ask for captures. */
 #pragma once
 
 #include "server/agents.h"
+#include "server/captures.h"
 #include "server/listener.h"
 #include "server/receiver.h"
 
@@ -10,6 +12,7 @@
 
 struct opamp {
     struct agents *agents;
+    struct captures *captures;
     struct receiver *receiver;
     uint64_t (*monotonic_ns)(void);
 };

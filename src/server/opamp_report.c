@@ -138,6 +138,50 @@ static bool read_config(struct cursor c, struct opamp_report *ret)
     return !c.failed && !map.failed && !entry.failed && !file.failed;
 }
 
+/* ---- captures ---- */
+
+static bool read_capabilities(struct cursor c, struct opamp_report *ret)
+{
+    struct protobuf_field f;
+    while (protobuf_next_field(&c, &f))
+        if (f.number == CUSTOM_CAPABILITIES_NAMES)
+            ret->takes_captures |= otlp_text_is(otlp_inside(&c, &f), OPAMP_CAPTURE);
+    return !c.failed;
+}
+
+static bool read_capture_state(struct cursor c, struct opamp_report *ret)
+{
+    struct protobuf_field f;
+    ret->has_capture = true;
+    while (protobuf_next_field(&c, &f))
+        if (f.number == CAPTURE_STATE_ID)
+            ret->capture_id = otlp_inside(&c, &f);
+        else if (f.number == CAPTURE_STATE_STATE)
+            ret->capture_state = otlp_number(&c, &f, PROTOBUF_VARINT);
+        else if (f.number == CAPTURE_STATE_WHY)
+            ret->capture_why = otlp_inside(&c, &f);
+        else if (f.number == CAPTURE_STATE_SAMPLES)
+            ret->capture_samples = otlp_number(&c, &f, PROTOBUF_VARINT);
+    return !c.failed;
+}
+
+/* Messages of other capabilities are ignored, as OpAMP wants it. */
+static bool read_custom(struct cursor c, struct opamp_report *ret)
+{
+    struct cursor capability = {0}, type = {0}, data = {0};
+    struct protobuf_field f;
+    while (protobuf_next_field(&c, &f))
+        if (f.number == CUSTOM_MESSAGE_CAPABILITY)
+            capability = otlp_inside(&c, &f);
+        else if (f.number == CUSTOM_MESSAGE_TYPE)
+            type = otlp_inside(&c, &f);
+        else if (f.number == CUSTOM_MESSAGE_DATA)
+            data = otlp_inside(&c, &f);
+    if (c.failed || !otlp_text_is(capability, OPAMP_CAPTURE) || !otlp_text_is(type, OPAMP_CAPTURE_STATE))
+        return !c.failed;
+    return read_capture_state(data, ret);
+}
+
 /* ---- the message ---- */
 
 static bool read_field(struct cursor *c, const struct protobuf_field *f, struct opamp_report *ret)
@@ -156,6 +200,10 @@ static bool read_field(struct cursor *c, const struct protobuf_field *f, struct 
         return read_health(otlp_inside(c, f), ret);
     case AGENT_TO_SERVER_EFFECTIVE_CONFIG:
         return read_config(otlp_inside(c, f), ret);
+    case AGENT_TO_SERVER_CUSTOM_CAPABILITIES:
+        return read_capabilities(otlp_inside(c, f), ret);
+    case AGENT_TO_SERVER_CUSTOM_MESSAGE:
+        return read_custom(otlp_inside(c, f), ret);
     case AGENT_TO_SERVER_DISCONNECT:
         ret->is_last = true;
         return true;

@@ -25,6 +25,13 @@ struct opamp_report {
     bool has_losses;
     uint64_t losses;
 
+    bool takes_captures; /* it says so with its description */
+    bool has_capture;
+    struct cursor capture_id; /* of the capture whose state this is */
+    uint64_t capture_state;   /* CAPTURE_RUNNING and so on */
+    struct cursor capture_why;
+    uint64_t capture_samples;
+
     struct cursor config; /* in force, the first file of it; empty: not in this message */
 };
 

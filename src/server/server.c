@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/helper_process.h"
 #include "base/log.h"
+#include "server/captures_http.h"
 #include "server/engine.h"
 #include "server/grpc_listener.h"
 #include "server/listener.h"
@@ -200,8 +201,7 @@ static const struct certificate *certificate_of(const struct server *s, enum ser
 
 static enum token_scope scope_of_asker(const char *path)
 {
-    (void)path;
-    return TOKEN_READ;
+    return strcmp(path, CAPTURES_PATH) == 0 ? TOKEN_CAPTURE : TOKEN_READ;
 }
 
 static enum token_scope scope_of_sender(const char *path)
@@ -219,8 +219,14 @@ static enum MHD_Result answer_sender(void *server, const struct listener_request
 static enum MHD_Result answer_asker(void *server, const struct listener_request *request)
 {
     struct server *s = server;
-    return strcmp(request->path, "/metrics") == 0 ? server_metrics_answer(&s->metrics, request)
-                                                  : sql_answer(s->engine, request);
+    if (strcmp(request->path, "/metrics") == 0)
+        return server_metrics_answer(&s->metrics, request);
+    if (strcmp(request->path, CAPTURES_PATH) != 0)
+        return sql_answer(s->engine, request);
+    if (!access_of(s, SERVER_SQL))
+        return http_reply_text(request->connection, MHD_HTTP_FORBIDDEN,
+                               "captures need a token, also of clients of this machine: see --token-file");
+    return captures_http_answer(&s->opamp, request);
 }
 
 static int start_listeners(struct server *s, const struct certificate *certificate)
@@ -262,6 +268,7 @@ static int listen_for_clients(struct server *s, const struct server_options *o)
     decide_rights(s, o);
     int r = known_rows_new(KNOWN_ROWS_MAX, &s->known)
                 ?: agents_new(OPAMP_AGENTS_MAX, &s->opamp.agents)
+                ?: captures_new(&s->opamp.captures)
                 ?: rate_limit_new(o->send_rate, clock_monotonic_ns, &s->metrics.senders)
                 ?: rate_limit_new(o->query_rate, clock_monotonic_ns, &s->metrics.askers);
     if (r < 0)
@@ -328,6 +335,7 @@ void server_tick(struct server *s)
     s->refused = now.refused;
     if (s->access)
         access_tick(s->access);
+    captures_http_tick(&s->opamp);
     listener_tick(s->sql);
     listener_tick(s->otlp);
     if (!certificate_has_changed(&s->certificate))
@@ -350,6 +358,7 @@ void server_free(struct server *s)
     spool_free(s->spool);
     known_rows_free(s->known);
     agents_free(s->opamp.agents);
+    captures_free(s->opamp.captures);
     rate_limit_free(s->metrics.senders);
     rate_limit_free(s->metrics.askers);
     access_free(s->access);

@@ -162,7 +162,7 @@ enum MHD_Result sql_answer(void *engine, const struct listener_request *request)
                                  &(struct http_reply){.status = MHD_HTTP_OK, .content_type = "text/plain"}, "Ok.\n", 4);
     if (strcmp(request->path, "/") != 0)
         return http_reply_text(request->connection, MHD_HTTP_NOT_FOUND,
-                               "this address has /?query=, /metrics and /ping");
+                               "this address has /?query=, /captures, /metrics and /ping");
     read_parameters(request, &parameters);
     if (parameters.why[0])
         return http_reply_text(request->connection, MHD_HTTP_BAD_REQUEST, "%s", parameters.why);

@@ -137,22 +137,24 @@ static const struct column summaries_columns[] = {METRIC_COLUMNS,
                                                   {0}};
 
 /* Agents round their times (otlp.timestamp_resolution). */
-static const struct column profile_samples_columns[] = {{"Timestamp", TIME, "GCD, Delta(8), ZSTD(1)"},
-                                                        {"HostName", NAME},
-                                                        {"ServiceName", NAME},
-                                                        {"ProfileType", NAME},
-                                                        {"Unit", NAME},
-                                                        {"Value", "Int64", "T64, ZSTD(1)"},
-                                                        {"PeriodType", NAME},
-                                                        {"Period", "Int64"},
-                                                        {"StackHash", "UInt64"},
-                                                        {"ResourceHash", "UInt64"},
-                                                        {"ThreadId", "UInt64"},
-                                                        {"ThreadName", NAME},
-                                                        {"TraceId", "String"},
-                                                        {"SpanId", "String"},
-                                                        {"SampleAttributes", MAP},
-                                                        {0}};
+static const struct column profile_samples_columns[] = {
+    {"Timestamp", TIME, "GCD, Delta(8), ZSTD(1)"},
+    {"HostName", NAME},
+    {"ServiceName", NAME},
+    {"ProfileType", NAME},
+    {"Unit", NAME},
+    {"Value", "Int64", "T64, ZSTD(1)"},
+    {"PeriodType", NAME},
+    {"Period", "Int64"},
+    {"StackHash", "UInt64"},
+    {"ResourceHash", "UInt64"},
+    {"ThreadId", "UInt64"},
+    {"ThreadName", NAME},
+    {"TraceId", "String"},
+    {"SpanId", "String"},
+    {"SampleAttributes", MAP},
+    {"CaptureId", NAME, .value = "SampleAttributes['sonde.capture.id']", .is_hidden = true},
+    {0}};
 
 /* Each stack, frame and resource once a day: Functions are the names of Frames, the outermost first. */
 static const struct column profile_stacks_columns[] = {
@@ -191,6 +193,21 @@ static const struct column agent_reports_columns[] = {{"Timestamp", TIME, "Delta
                                                       {"NonIdentifyingAttributes", MAP},
                                                       {"Config", "String"},
                                                       {0}};
+
+/* What became of captures, and who asked for each: a row for each of its states. */
+static const struct column captures_columns[] = {{"Timestamp", TIME, "Delta(8), ZSTD(1)"},
+                                                 {"CaptureId", "String"},
+                                                 {"State", NAME},
+                                                 {"Reason", "String"},
+                                                 {"Samples", "Nullable(UInt64)"},
+                                                 {"HostName", NAME},
+                                                 {"Seconds", "UInt32"},
+                                                 {"Pid", "UInt32"},
+                                                 {"Container", "String"},
+                                                 {"Service", "String"},
+                                                 {"TokenHash", "String"},
+                                                 {"ClientAddress", "String"},
+                                                 {0}};
 
 #define KEYS_AND_VALUES(map)                                                                                           \
     "INDEX keys_" map " mapKeys(" map ") TYPE bloom_filter(0.01), "                                                    \
@@ -239,6 +256,7 @@ static const struct {
     [TABLE_PROFILE_FRAMES] = {"profile_frames", profile_frames_columns, NULL, "Day", "FrameHash", true},
     [TABLE_PROFILE_RESOURCES] = {"profile_resources", profile_resources_columns, NULL, "Day", "ResourceHash", true},
     [TABLE_AGENT_REPORTS] = {"agent_reports", agent_reports_columns, NULL, "toDate(Timestamp)", "HostName, Timestamp"},
+    [TABLE_CAPTURES] = {"captures", captures_columns, NULL, "toDate(Timestamp)", "CaptureId, Timestamp"},
 };
 
 const char *table_name(enum table table)

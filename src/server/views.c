@@ -23,10 +23,12 @@
     ", stack, function, caller, ThreadName AS thread, ThreadId AS thread_id, "                                         \
     "TraceId AS trace_id, SpanId AS span_id, SampleAttributes AS labels, StackHash AS stack_hash, "                    \
     "ResourceHash AS resource_hash "                                                                                   \
-    "FROM (SELECT *, toDate(Timestamp) AS day FROM otel.profile_samples WHERE " condition ") AS samples "              \
+    "FROM (SELECT *, CaptureId, toDate(Timestamp) AS day FROM otel.profile_samples WHERE " condition ") AS samples "   \
     "ANY LEFT JOIN (SELECT Day AS day, StackHash, Functions AS stack, Functions[-1] AS function, "                     \
     "Functions[-2] AS caller "                                                                                         \
     "FROM otel.profile_stacks) AS stacks USING (day, StackHash)"
+
+#define CPU_MS "if(Unit = 'nanoseconds', Value, Value * Period) / 1e6 AS cpu_ms"
 
 static const struct view {
     const char *name, *select;
@@ -82,8 +84,9 @@ static const struct view {
      "ARRAY JOIN arrayMap(p -> p.1, slots) AS hour, "
      "arrayPopFront(arrayDifference(arrayConcat([before], arrayMap(p -> p.2, slots)))) AS growth "
      "GROUP BY day, hour, host, manager, job_id, mountpoint, fstype, layer"},
-    {"cpu_samples", SAMPLES("if(Unit = 'nanoseconds', Value, Value * Period) / 1e6 AS cpu_ms",
-                            "ProfileType = 'cpu' OR (ProfileType = 'samples' AND PeriodType = 'cpu')")},
+    {"cpu_samples", SAMPLES(CPU_MS, "CaptureId = '' AND (ProfileType = 'cpu' OR (ProfileType = 'samples' AND "
+                                    "PeriodType = 'cpu'))")},
+    {"capture_samples", SAMPLES("CaptureId AS capture_id, " CPU_MS, "CaptureId != ''")},
     {"off_cpu_samples", SAMPLES("Value / 1e6 AS off_cpu_ms", "ProfileType = 'off_cpu'")},
     {"events",
      "SELECT Timestamp AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, "

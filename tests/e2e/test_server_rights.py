@@ -93,6 +93,8 @@ def test_open_addresses_without_tls_are_a_warning(server):  # noqa: F811
     one = server("--otlp-listen", "0.0.0.0:0")
     assert "travel in clear text" in one.running.error and "all users of this machine can ask" in one.running.out
     assert one.post("/v1/traces", request([span(1)]))[0] == 401 and one.call(TRACES, request([span(1)]))[0] == 0
+    status, _, text = ask(one.sql_port, "POST", "/captures?host=x&pid=1", None, {})
+    assert status == 403 and b"captures need a token" in text, "on addresses that need none, too"
 
 
 def test_requests_of_a_client_are_limited(server, tmp_path):  # noqa: F811

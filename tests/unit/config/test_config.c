@@ -454,6 +454,9 @@ static void test_headers_are_not_sent_to_another_endpoint(void **state)
     assert_string_equal(c.otlp_client_key, "/own");
     assert_string_equal(c.otlp_certificate, "/ca"); /* trusted CAs belong to this machine, whatever the receiver */
     inherit(&c);
+    assert_int_equal(config_set(&c, "otlp.captures_endpoint=http://b/p", error), 0);
+    assert_string_equal(c.otlp_headers, "");
+    inherit(&c);
     assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://b/p", error), 0);
     assert_int_equal(config_set(&c, "otlp.headers=a=own", error), 0);
     assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://c/p", error), 0);

@@ -1,6 +1,6 @@
 /* Reports by OpAMP, with a simulated server and clock: which parts a report has, and what an answer, good or hostile,
- * makes the agent do. */
-#include "send/opamp_client.h"
+ * makes the agent do; captures, whose profiles go to the same server. */
+#include "send/opamp_captures.h"
 
 #include "base/protobuf.h"
 #include "send/opamp_reply.h"
@@ -13,18 +13,25 @@
 
 #include <cmocka.h>
 
+#include "../fixture.h"
 #include "../lib/otlp/simulation.h"
 #include "export_metrics.h"
 
 #define INTERVAL_NS (10 * SECOND)
+#define ANSWERS     6
+#define CAPTURE     "0123456789abcdef0123456789abcdef"
+#define SAMPLES     3 /* of each capture */
 
 struct fixture {
     struct simulation s; /* first member: callbacks cast to the fixture */
     struct opamp_client *client;
     struct export_io io;
     struct config config;
-    struct simulated_answer script[4];
-    struct buf bodies[4];
+    struct simulated_answer script[ANSWERS];
+    struct buf bodies[ANSWERS];
+    struct opamp_capture captured; /* and of which time */
+    uint64_t from_ns, to_ns;
+    bool is_forbidden; /* the agent takes no capture now */
 };
 
 static void fill_health(void *context, struct opamp_health *ret)
@@ -35,16 +42,45 @@ static void fill_health(void *context, struct opamp_health *ret)
                                  .component_count = 1};
 }
 
-static void begin(struct fixture *f)
+static int check_capture(void *context, char *why, size_t why_size)
 {
-    const struct opamp_source source = {fill_health, NULL};
+    const struct fixture *f = context;
+    snprintf(why, why_size, "%s", f->is_forbidden ? "not now" : "");
+    return f->is_forbidden ? -EOPNOTSUPP : 0;
+}
+
+static int capture(void *context, const struct opamp_capture *capture, uint64_t from_ns, uint64_t to_ns,
+                   struct profile **ret)
+{
+    struct fixture *f = context;
+    const struct resource resource = fixture_resource(capture->pid, "server");
+    const struct frame frame = fixture_native("work");
+    f->captured = *capture;
+    f->from_ns = from_ns;
+    f->to_ns = to_ns;
+    assert_int_equal(profile_new(0, ret), 0);
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        assert_int_equal(fixture_add(*ret, &resource, capture->pid + i, "main", 1000000, &frame, 1), 0);
+    return 0;
+}
+
+static void begin_with(struct fixture *f, bool takes_captures)
+{
+    const struct opamp_source source = {fill_health, check_capture, capture, f};
     *f = (struct fixture){.s = {.now_ns = 1000 * SECOND, .attempts_end_early = true}};
     f->io = (struct export_io){&simulation_transport, simulation_now_ns, simulation_pause, &f->s};
     config_defaults(&f->config);
     simulation_url(&f->s, f->config.opamp_endpoint);
+    if (takes_captures)
+        simulation_url(&f->s, f->config.otlp_captures_endpoint);
     snprintf(f->config.opamp_headers, sizeof(f->config.opamp_headers), "Authorization=Bearer%%20secret");
     assert_int_equal(opamp_client_new(&f->config, &source, &f->io, &f->client), 0);
     assert_non_null(f->client);
+}
+
+static void begin(struct fixture *f)
+{
+    begin_with(f, false);
 }
 
 static void end(struct fixture *f)
@@ -211,12 +247,155 @@ static void test_bad_answers_are_failures(void **state)
     end(&f);
 }
 
+/* ---- captures ---- */
+
+/* The next answer of the script asks for a capture, with one more field if it is to be of a later version. */
+static void answer_capture(struct fixture *f, const uint8_t *uid, const char *id, uint32_t pid, bool is_later)
+{
+    struct buf *body = &f->bodies[f->s.script_count], message = {0}, data = {0};
+    protobuf_put_bytes(body, SERVER_TO_AGENT_INSTANCE_UID, uid, OPAMP_UID_BYTES);
+    protobuf_put_bytes(&data, CAPTURE_ID, id, strlen(id));
+    protobuf_put_number(&data, CAPTURE_SECONDS, 2);
+    protobuf_put_number(&data, CAPTURE_PID, pid);
+    protobuf_put_number(&data, 77, is_later);
+    protobuf_put_bytes(&message, CUSTOM_MESSAGE_CAPABILITY, OPAMP_CAPTURE, strlen(OPAMP_CAPTURE));
+    protobuf_put_bytes(&message, CUSTOM_MESSAGE_TYPE, OPAMP_CAPTURE_START, strlen(OPAMP_CAPTURE_START));
+    protobuf_put_message(&message, CUSTOM_MESSAGE_DATA, &data);
+    protobuf_put_message(body, SERVER_TO_AGENT_CUSTOM_MESSAGE, &message);
+    buf_clear(&data);
+    buf_clear(&message);
+    f->script[f->s.script_count++] = (struct simulated_answer){.body = body->data, .body_size = body->size};
+}
+
+struct state {
+    uint64_t state, samples; /* 0: the report has none */
+    char why[100];
+};
+
+static struct state state_in(const struct fixture *f, size_t post)
+{
+    struct cursor message = part_of(f, post, AGENT_TO_SERVER_CUSTOM_MESSAGE), data = {0};
+    struct protobuf_field field;
+    struct state state = {0};
+    while (protobuf_next_field(&message, &field))
+        if (field.number == CUSTOM_MESSAGE_DATA)
+            data = field.inside;
+    while (protobuf_next_field(&data, &field))
+        if (field.number == CAPTURE_STATE_ID)
+            assert_memory_equal(field.inside.data, CAPTURE, field.inside.size);
+        else if (field.number == CAPTURE_STATE_STATE)
+            state.state = field.value;
+        else if (field.number == CAPTURE_STATE_SAMPLES)
+            state.samples = field.value;
+        else if (field.number == CAPTURE_STATE_WHY)
+            snprintf(state.why, sizeof(state.why), "%.*s", (int)field.inside.size, (const char *)field.inside.data);
+    return state;
+}
+
+/* An answer that asks for a capture has its state reported at once, and asking again changes nothing. */
+static void test_capture_is_recorded_and_sent(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin_with(&f, true);
+    const struct cursor uid = learn_uid(&f);
+    answer_capture(&f, uid.data, CAPTURE, 4711, false);
+    answer_capture(&f, uid.data, CAPTURE, 4711, false);
+    f.script[f.s.script_count++] = (struct simulated_answer){0}; /* to the profile */
+    answer(&f, uid.data, 0, NULL);
+    const uint64_t begun_ns = f.s.now_ns;
+    assert_int_equal(opamp_client_report(f.client), 2 * SECOND + OPAMP_CAPTURE_SETTLE_NS);
+    assert_int_equal(f.s.posts, 3);
+    assert_true(has(&f, 1, AGENT_TO_SERVER_CUSTOM_CAPABILITIES) && !has(&f, 2, AGENT_TO_SERVER_CUSTOM_CAPABILITIES));
+    assert_int_equal(state_in(&f, 1).state, 0);
+    assert_int_equal(state_in(&f, 2).state, CAPTURE_RUNNING);
+    f.s.now_ns += 2 * SECOND + OPAMP_CAPTURE_SETTLE_NS;
+    assert_int_equal(opamp_client_report(f.client), INTERVAL_NS);
+    assert_int_equal(f.s.posts, 5);
+    assert_non_null(memmem(f.s.post[3].body, f.s.post[3].size, CAPTURE, strlen(CAPTURE)));
+    assert_non_null(memmem(f.s.post[3].body, f.s.post[3].size, CAPTURE_ATTRIBUTE, strlen(CAPTURE_ATTRIBUTE)));
+    assert_int_equal(state_in(&f, 4).state, CAPTURE_DONE);
+    assert_int_equal(state_in(&f, 4).samples, SAMPLES);
+    assert_true(f.captured.pid == 4711 && f.from_ns == begun_ns && f.to_ns == begun_ns + 2 * SECOND);
+    opamp_client_report(f.client);
+    assert_int_equal(state_in(&f, 5).state, 0);
+    end(&f);
+}
+
+/* The state says so when the receiver does not take the samples; reports go on. */
+static void test_capture_that_is_not_delivered_has_failed(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin_with(&f, true);
+    const struct cursor uid = learn_uid(&f);
+    answer_capture(&f, uid.data, CAPTURE, 4711, false);
+    answer(&f, uid.data, 0, NULL);
+    f.script[f.s.script_count++] = (struct simulated_answer){.status = 400}; /* to the profile */
+    answer(&f, uid.data, 0, NULL);
+    opamp_client_report(f.client);
+    f.s.now_ns += 2 * SECOND + OPAMP_CAPTURE_SETTLE_NS;
+    opamp_client_report(f.client);
+    assert_int_equal(state_in(&f, 4).state, CAPTURE_FAILED);
+    assert_int_equal(state_in(&f, 4).samples, 0);
+    assert_string_equal(state_in(&f, 4).why, "3 of 3 samples could not be delivered");
+    end(&f);
+}
+
+static void test_captures_are_refused_with_the_reason(void **state)
+{
+    static const struct {
+        uint32_t pid;
+        bool is_later, is_forbidden;
+        const char *why;
+    } cases[] = {
+        {0, false, false, "a process, a container or a service is needed"},
+        {4711, true, false, "this version of the agent does not know all that the server asks for"},
+        {4711, false, true, "not now"},
+    };
+    (void)state;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        struct fixture f;
+        begin_with(&f, true);
+        f.is_forbidden = cases[i].is_forbidden;
+        const struct cursor uid = learn_uid(&f);
+        answer_capture(&f, uid.data, CAPTURE, cases[i].pid, cases[i].is_later);
+        answer(&f, uid.data, 0, NULL);
+        assert_int_equal(opamp_client_report(f.client), INTERVAL_NS);
+        assert_int_equal(state_in(&f, 2).state, CAPTURE_REFUSED);
+        assert_string_equal(state_in(&f, 2).why, cases[i].why);
+        end(&f);
+    }
+}
+
+/* Without otlp.captures_endpoint, the default, the server can ask for nothing. */
+static void test_no_captures_unless_configured(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    const struct cursor uid = learn_uid(&f);
+    answer_capture(&f, uid.data, CAPTURE, 4711, false);
+    assert_int_equal(opamp_client_report(f.client), INTERVAL_NS);
+    assert_int_equal(f.s.posts, 2);
+    assert_false(has(&f, 1, AGENT_TO_SERVER_CUSTOM_CAPABILITIES));
+    opamp_client_report(f.client);
+    assert_false(has(&f, 2, AGENT_TO_SERVER_CUSTOM_MESSAGE));
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_reports_without_an_endpoint), cmocka_unit_test(test_unchanged_parts_are_reported_once),
-        cmocka_unit_test(test_endless_demands_are_bounded),    cmocka_unit_test(test_new_instance_uid_is_used),
+        cmocka_unit_test(test_no_reports_without_an_endpoint),
+        cmocka_unit_test(test_unchanged_parts_are_reported_once),
+        cmocka_unit_test(test_endless_demands_are_bounded),
+        cmocka_unit_test(test_new_instance_uid_is_used),
         cmocka_unit_test(test_bad_answers_are_failures),
+        cmocka_unit_test(test_capture_is_recorded_and_sent),
+        cmocka_unit_test(test_capture_that_is_not_delivered_has_failed),
+        cmocka_unit_test(test_captures_are_refused_with_the_reason),
+        cmocka_unit_test(test_no_captures_unless_configured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,7 @@ static void test_wrong_lines_are_refused_without_repeating_them(void **state)
         {HASH_OF_ABC "\n", "line 1: after the hash the scope"},
         {HASH_OF_ABC " reader\n", "line 1: after the hash the scope"},
         {HASH_OF_ABC " administrator\n", "line 1: after the hash the scope"},
+        {HASH_OF_ABC " captures\n", "line 1: after the hash the scope"},
         {"\n" HASH_OF_ABC " read\n" HASH_OF_ABC "0 read\n", "line 3: after sha256: 64 hexadecimal"},
         {"sha256:" HASH_OF_X " read\n", "line 1: after sha256: 64 hexadecimal"},
         {"sha256: read\n", "line 1: after sha256: 64 hexadecimal"},
@@ -102,11 +103,12 @@ static void test_scopes(void **state)
 {
     static const struct {
         const char *name;
-        bool reads, writes, reports;
-    } cases[] = {{"read", true, false, false},
-                 {"write", false, true, false},
-                 {"agent", false, false, true},
-                 {"admin", true, true, true}};
+        bool reads, writes, reports, captures;
+    } cases[] = {{"read", true, false, false, false},
+                 {"write", false, true, false, false},
+                 {"agent", false, false, true, false},
+                 {"capture", false, false, false, true},
+                 {"admin", true, true, true, true}};
     char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES];
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -115,6 +117,7 @@ static void test_scopes(void **state)
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_READ), cases[i].reads);
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_WRITE), cases[i].writes);
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_AGENT), cases[i].reports);
+        assert_int_equal(tokens_accept(&tokens, token, TOKEN_CAPTURE), cases[i].captures);
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_ADMIN), strcmp(cases[i].name, "admin") == 0);
     }
     assert_int_equal(token_scope_of("other"), 0);

@@ -49,14 +49,18 @@ static void put_component(struct buf *health, const char *name, bool is_healthy,
 
 static void put_report(struct buf *out, uint64_t sequence, bool is_full, const char *detail)
 {
-    struct buf health = {0}, description = {0};
+    struct buf health = {0}, description = {0}, capabilities = {0};
     buf_clear(out);
     protobuf_put_bytes(out, AGENT_TO_SERVER_INSTANCE_UID, uid, sizeof(uid));
     protobuf_put_number(out, AGENT_TO_SERVER_SEQUENCE_NUM, sequence);
     put_attribute(&description, DESCRIPTION_IDENTIFYING, "host.name", "node-1");
     put_attribute(&description, DESCRIPTION_OTHERS, "os.version", "6.18.0");
-    if (is_full)
+    if (is_full) {
         protobuf_put_message(out, AGENT_TO_SERVER_DESCRIPTION, &description);
+        put_text(&capabilities, CUSTOM_CAPABILITIES_NAMES, "org.example.other");
+        put_text(&capabilities, CUSTOM_CAPABILITIES_NAMES, OPAMP_CAPTURE);
+        protobuf_put_message(out, AGENT_TO_SERVER_CUSTOM_CAPABILITIES, &capabilities);
+    }
     protobuf_put_number(&health, HEALTH_IS_HEALTHY, true);
     put_text(&health, HEALTH_STATUS, "running");
     put_component(&health, "probes", false, "1 of 2 attached", "drops:\nno");
@@ -66,6 +70,22 @@ static void put_report(struct buf *out, uint64_t sequence, bool is_full, const c
     protobuf_put_message(out, AGENT_TO_SERVER_HEALTH, &health);
     buf_clear(&health);
     buf_clear(&description);
+    buf_clear(&capabilities);
+}
+
+static void put_state(struct buf *out, const char *capability, const char *id, uint64_t state)
+{
+    struct buf message = {0}, data = {0};
+    put_text(&data, CAPTURE_STATE_ID, id);
+    protobuf_put_number(&data, CAPTURE_STATE_STATE, state);
+    put_text(&data, CAPTURE_STATE_WHY, "why");
+    protobuf_put_number(&data, CAPTURE_STATE_SAMPLES, 12);
+    put_text(&message, CUSTOM_MESSAGE_CAPABILITY, capability);
+    put_text(&message, CUSTOM_MESSAGE_TYPE, OPAMP_CAPTURE_STATE);
+    protobuf_put_message(&message, CUSTOM_MESSAGE_DATA, &data);
+    protobuf_put_message(out, AGENT_TO_SERVER_CUSTOM_MESSAGE, &message);
+    buf_clear(&message);
+    buf_clear(&data);
 }
 
 static bool text_is(struct cursor text, const char *other)
@@ -89,6 +109,24 @@ static void test_reports_are_read(void **state)
         (void)opamp_report_read(cursor_make(message.data, size), &report);
     assert_int_equal(opamp_report_read(cursor_make(message.data, message.size - 1), &report), -EBADMSG);
     assert_int_equal(opamp_report_read(cursor_make("", 0), &report), -EBADMSG); /* without an instance UID */
+}
+
+/* Custom messages of other capabilities have other contents. */
+static void test_states_of_captures_are_read(void **state)
+{
+    _cleanup_buf_ struct buf message = {0}, other = {0};
+    struct opamp_report report;
+    (void)state;
+    put_report(&message, 7, true, "full");
+    put_state(&message, OPAMP_CAPTURE, "abc", CAPTURE_DONE);
+    assert_int_equal(opamp_report_read(cursor_make(message.data, message.size), &report), 0);
+    assert_true(report.takes_captures && report.has_capture && text_is(report.capture_id, "abc"));
+    assert_true(report.capture_state == CAPTURE_DONE && report.capture_samples == 12);
+    assert_true(text_is(report.capture_why, "why"));
+    put_report(&other, 7, false, "full");
+    put_state(&other, "org.example.other", "abc", CAPTURE_DONE);
+    assert_int_equal(opamp_report_read(cursor_make(other.data, other.size), &report), 0);
+    assert_false(report.takes_captures || report.has_capture);
 }
 
 /* ---- agents ---- */
@@ -141,6 +179,23 @@ static void test_news_are_stored_at_once(void **state)
     assert_true(take(agents, 5, false, "least", 90).needs_row);
 }
 
+static void test_hosts_whose_agents_take_captures_are_known(void **state)
+{
+    _cleanup_(agents_freep) struct agents *agents = NULL;
+    static const uint8_t other[OPAMP_UID_BYTES] = {9};
+    const struct opamp_report report = {
+        .instance_uid = cursor_make(other, sizeof(other)), .has_description = true, .host = cursor_make("node-2", 6)};
+    struct agent_verdict verdict;
+    (void)state;
+    assert_int_equal(agents_new(10, &agents), 0);
+    assert_int_equal(agents_check_captures(agents, ""), -ENOENT);
+    (void)take(agents, 1, true, "full", 1);
+    assert_int_equal(agents_take(agents, &report, SECOND, &verdict), 0);
+    assert_int_equal(agents_check_captures(agents, "node-1"), 0);
+    assert_int_equal(agents_check_captures(agents, "node-2"), -EOPNOTSUPP);
+    assert_int_equal(agents_check_captures(agents, "node-3"), -ENOENT);
+}
+
 static void test_agents_are_bounded(void **state)
 {
     _cleanup_(agents_freep) struct agents *agents = NULL;
@@ -169,6 +224,8 @@ int main(void)
         cmocka_unit_test(test_everything_is_asked_for_where_parts_are_missing),
         cmocka_unit_test(test_news_are_stored_at_once),
         cmocka_unit_test(test_agents_are_bounded),
+        cmocka_unit_test(test_states_of_captures_are_read),
+        cmocka_unit_test(test_hosts_whose_agents_take_captures_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
