@@ -60,8 +60,8 @@ const struct subcommand subcommand_token = {
     .details =
         "Prints a random token, once, and the line with its hash for the file that page.token_file names, or --token-file of\n"
         "sonde server. The scope read is for the page, and for SQL of a server; write is for senders of OTLP to a server; agent\n"
-        "is for agents that report to it (opamp.endpoint); capture is for those who ask it for profiles; admin is all. The comment says whose token it is; deleting the line\n"
-        "revokes it.",
+        "is for agents that report to it (opamp.endpoint); capture is for those who ask it for profiles of nodes; admin is all.\n"
+        "The comment says whose token it is; deleting the line revokes it.",
     .flags_anywhere = true,
     .run = run_token,
 };

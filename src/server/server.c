@@ -48,7 +48,7 @@ struct server {
     struct known_rows *known;
     struct receiver receiver;
     struct opamp opamp;
-    struct server_metrics metrics;
+    struct rate_limit *senders, *askers;
     struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
     struct grpc_listener *grpc;
@@ -220,7 +220,7 @@ static enum MHD_Result answer_asker(void *server, const struct listener_request 
 {
     struct server *s = server;
     if (strcmp(request->path, "/metrics") == 0)
-        return server_metrics_answer(&s->metrics, request);
+        return server_metrics_answer(s->senders, s->askers, request);
     if (strcmp(request->path, CAPTURES_PATH) != 0)
         return sql_answer(s->engine, request);
     if (!access_of(s, SERVER_SQL))
@@ -235,7 +235,7 @@ static int start_listeners(struct server *s, const struct certificate *certifica
                                          .address = s->endpoints[SERVER_SQL].address,
                                          .access = access_of(s, SERVER_SQL),
                                          .scope_of = scope_of_asker,
-                                         .rate_limit = s->metrics.askers,
+                                         .rate_limit = s->askers,
                                          .certificate = certificate_of(s, SERVER_SQL, certificate),
                                          .header_bytes = SQL_HEADER_BYTES,
                                          .body_max_bytes = SQL_BODY_MAX_BYTES,
@@ -245,7 +245,7 @@ static int start_listeners(struct server *s, const struct certificate *certifica
                                           .address = s->endpoints[SERVER_OTLP_HTTP].address,
                                           .access = access_of(s, SERVER_OTLP_HTTP),
                                           .scope_of = scope_of_sender,
-                                          .rate_limit = s->metrics.senders,
+                                          .rate_limit = s->senders,
                                           .certificate = certificate_of(s, SERVER_OTLP_HTTP, certificate),
                                           .header_bytes = OTLP_HEADER_BYTES,
                                           .body_max_bytes = RECEIVER_BODY_MAX_BYTES,
@@ -254,7 +254,7 @@ static int start_listeners(struct server *s, const struct certificate *certifica
     const struct grpc_listener_options grpc = {.option = "--grpc-listen",
                                                .address = s->endpoints[SERVER_OTLP_GRPC].address,
                                                .access = access_of(s, SERVER_OTLP_GRPC),
-                                               .rate_limit = s->metrics.senders,
+                                               .rate_limit = s->senders,
                                                .certificate = certificate_of(s, SERVER_OTLP_GRPC, certificate),
                                                .message_max_bytes = RECEIVER_BODY_MAX_BYTES,
                                                .answer = otlp_grpc_answer,
@@ -269,8 +269,8 @@ static int listen_for_clients(struct server *s, const struct server_options *o)
     int r = known_rows_new(KNOWN_ROWS_MAX, &s->known)
                 ?: agents_new(OPAMP_AGENTS_MAX, &s->opamp.agents)
                 ?: captures_new(&s->opamp.captures)
-                ?: rate_limit_new(o->send_rate, clock_monotonic_ns, &s->metrics.senders)
-                ?: rate_limit_new(o->query_rate, clock_monotonic_ns, &s->metrics.askers);
+                ?: rate_limit_new(o->send_rate, clock_monotonic_ns, &s->senders)
+                ?: rate_limit_new(o->query_rate, clock_monotonic_ns, &s->askers);
     if (r < 0)
         return r;
     receiver_init(&s->receiver, s->spool, s->known, o->keep_days, clock_unix_ns);
@@ -359,8 +359,8 @@ void server_free(struct server *s)
     known_rows_free(s->known);
     agents_free(s->opamp.agents);
     captures_free(s->opamp.captures);
-    rate_limit_free(s->metrics.senders);
-    rate_limit_free(s->metrics.askers);
+    rate_limit_free(s->senders);
+    rate_limit_free(s->askers);
     access_free(s->access);
     closep(&s->lock);
     free(s);

@@ -10,7 +10,8 @@ static void add_rate_limited(struct metric_set *set, const char *interface, stru
                METRIC_LABELS({"interface", interface}));
 }
 
-enum MHD_Result server_metrics_answer(const struct server_metrics *m, const struct listener_request *request)
+enum MHD_Result server_metrics_answer(struct rate_limit *senders, struct rate_limit *askers,
+                                      const struct listener_request *request)
 {
     const bool openmetrics = openmetrics_accepted(http_header(request->connection, "Accept"));
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics)};
@@ -18,7 +19,7 @@ enum MHD_Result server_metrics_answer(const struct server_metrics *m, const stru
     _cleanup_buf_ struct buf out = {0};
     if (metric_set_new(&set) < 0)
         return MHD_NO;
-    add_rate_limited(set, "otlp", m->senders);
-    add_rate_limited(set, "sql", m->askers);
+    add_rate_limited(set, "otlp", senders);
+    add_rate_limited(set, "sql", askers);
     return openmetrics_write(set, openmetrics, &out) < 0 ? MHD_NO : http_reply_buf(request->connection, &reply, &out);
 }

@@ -4,8 +4,5 @@
 #include "server/listener.h"
 #include "server/rate_limit.h"
 
-struct server_metrics {
-    struct rate_limit *senders, *askers;
-};
-
-enum MHD_Result server_metrics_answer(const struct server_metrics *m, const struct listener_request *request);
+enum MHD_Result server_metrics_answer(struct rate_limit *senders, struct rate_limit *askers,
+                                      const struct listener_request *request);
