@@ -8,6 +8,7 @@
 #include "diagnose/path/path_holder.h"
 #include "diagnose/path/path_interrupts.h"
 #include "diagnose/path/path_job.h"
+#include "diagnose/path/path_loop.h"
 #include "diagnose/path/path_marks.h"
 #include "diagnose/path/path_reclaim.h"
 #include "diagnose/path/path_socket.h"
@@ -58,12 +59,15 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
     const uint64_t floor_ns = span->start_ns > w->floor_ns ? span->start_ns : w->floor_ns;
     const struct flight_event *e =
         request_work_last_mark(w->index, w->thread, path_walk_subject(w), floor_ns, w->t_ns, &mark);
+    const bool is_own_read =
+        mark == WORK_FOREIGN && e->role == FLIGHT_RECEIVES && path_walk_is_subject(w, e->record->object);
     if (schedules_itself(w) && path_task_leave(w, e ? e->record->time_ns : floor_ns))
         return;
     if (path_job_leave(w, e, floor_ns))
         return;
     const struct path_turn turn = path_turn_find(w, e ? e->record->time_ns : span->start_ns, w->t_ns);
-    path_walk_add(w, turn.from_ns, turn_segment(w, turn.owner, mark == WORK_FOREIGN && e->role == FLIGHT_RECEIVES));
+    path_walk_add(w, turn.from_ns,
+                  turn_segment(w, turn.owner, mark == WORK_FOREIGN && e->role == FLIGHT_RECEIVES && !is_own_read));
     if (e && turn.from_ns > e->record->time_ns)
         return;
     if (mark != WORK_NO_MARK && path_job_is_ready(w, w->t_ns)) {
@@ -72,6 +76,10 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
     }
     if (mark == WORK_CONSUMED && path_mark_is_for_other(w, e->record->object, e->record->time_ns))
         mark = WORK_FOREIGN;
+    if (is_own_read) { /* and passed it on to the thread that the walk comes from */
+        path_walk_return_to(w, e->record->object);
+        mark = WORK_READ;
+    }
     switch (mark) {
     case WORK_READ:
         path_mark_read(w);
@@ -81,7 +89,7 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         break;
     case WORK_FOREIGN:
     case WORK_END:
-        if (schedules_itself(w) && path_task_follow(w, 0))
+        if (schedules_itself(w) && path_task_follow(w, 0, 0))
             break;
         path_mark_foreign(w, mark == WORK_END, answer_ns);
         break;
@@ -179,61 +187,11 @@ static void go_back_to(struct path_walk *w, uint64_t from_ns)
     w->t_ns = from_ns < w->t_ns ? from_ns : w->t_ns;
 }
 
-/* Thread `tid` woke the event loop, after work for this request or for another one. Takes its last piece of work for
- * this request's if no other piece is known to be; before that, the request waited for this thread. */
-static void add_worker(struct path_walk *w, uint32_t tid, uint64_t from_ns, uint64_t end_ns)
-{
-    const uint64_t began_ns = request_work_item_start(w->index, tid, (uint32_t)w->thread->key, end_ns);
-    const struct holder_walk worker = {.index = w->index,
-                                       .out = w->out,
-                                       .waiter = (uint32_t)w->thread->key,
-                                       .kind = REQUEST_PART_UNATTRIBUTED,
-                                       .owner = REQUEST_OWNER_UNKNOWN,
-                                       .is_inferred = true};
-    path_holder_add(&worker, tid, began_ns > from_ns ? began_ns : from_ns, end_ns);
-    if (began_ns > from_ns) {
-        struct path_segment s = {.kind = REQUEST_PART_QUEUE_BEHIND,
-                                 .tid = tid,
-                                 .for_tid = (uint32_t)w->thread->key,
-                                 .owner = flight_index_has_jobs_by_write(w->index, w->thread->pid)
-                                              ? REQUEST_OWNER_UNKNOWN
-                                              : REQUEST_OWNER_OTHER,
-                                 .is_inferred = true,
-                                 .syscall = RECORDER_NO_SYSCALL,
-                                 .reason = "its thread had other work"};
-        path_walk_add(w, from_ns, s);
-    }
-    go_back_to(w, from_ns);
-}
-
-/* A thread that does not work for the request woke the event loop. Goes on in the thread that got the request last,
- * from the time when that thread was done with it. False: no such thread is known, or threads finish jobs that are not
- * recorded. */
-static bool go_to_last_hand(struct path_walk *w, uint64_t end_ns)
-{
-    const bool is_unsure = w->depth > 0 || flight_index_has_jobs_by_write(w->index, w->thread->pid);
-    const uint32_t tid =
-        is_unsure ? 0 : request_hands_last(w->hands, 0, (uint32_t)w->thread->key, w->out->begin_ns, end_ns);
-    const struct flight_list *thread = tid ? flight_index_thread(w->index, tid) : NULL;
-    if (!thread)
-        return false;
-    const struct thread_span span = flight_thread_span(thread, end_ns);
-    w->is_inferred = true;
-    if (span.state == THREAD_BLOCKED && path_wait_is_for_events(span.left)) {
-        struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_QUEUE_BEHIND);
-        s.owner = REQUEST_OWNER_UNKNOWN;
-        s.reason = "its answer was passed on by threads that had other work";
-        path_walk_add(w, span.start_ns, s);
-    }
-    path_walk_go_to_peer(w, tid, w->t_ns < end_ns ? w->t_ns : end_ns, 0);
-    return true;
-}
-
 /* A thread waited in a program that has its own scheduler. The thread waited for the next task that the program puts on
  * it; this wait says nothing about the request. */
 static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns, uint32_t waker)
 {
-    if (path_task_follow(w, waker))
+    if (path_task_follow(w, start_ns, waker))
         return;
     path_walk_add_unattributed(w, slice ? slice->end_ns : start_ns, "the program schedules its work on threads itself");
     if (slice)
@@ -340,7 +298,8 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     const bool is_released = is_lock && is_release(w, wait, waker, end_ns);
     if (wait_for_peer(w, wait, from_ns, end_ns))
         return true;
-    if (!is_released && (go_to_task(w, waker, wait->woken) || path_walk_go_to_own(w, waker, end_ns)))
+    if (!is_released && (go_to_task(w, waker, wait->woken) || path_walk_go_to_own(w, waker, end_ns) ||
+                         path_loop_go_to_waker(w, wait->woken)))
         return true;
     if (!is_released && was_given_work(w, wait, is_lock)) {
         w->depth = 0;
@@ -354,12 +313,11 @@ static bool wait_for_thread(struct path_walk *w, const struct thread_span *wait,
     }
     const bool is_signal = path_wait_is_signal(wait->woken);
     if (path_wait_is_for_events(wait->left) && !is_signal) {
-        if (go_to_last_hand(w, end_ns))
+        if (path_loop_go_to_last_hand(w, end_ns))
             return true;
-        if (path_walk_is_for_other(w, given_by(w, waker, end_ns)))
-            path_walk_add_unattributed(w, from_ns, "a thread that works for another request woke the event loop");
-        else
-            add_worker(w, waker, from_ns, end_ns);
+        if (!path_walk_is_for_other(w, given_by(w, waker, end_ns)) && !path_mark_is_reader_of_other(w, waker, end_ns))
+            return path_loop_add_worker(w, waker, from_ns, end_ns);
+        path_walk_add_unattributed(w, from_ns, "a thread that works for another request woke the event loop");
         return false;
     }
     if (is_lock)

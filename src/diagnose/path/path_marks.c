@@ -220,6 +220,37 @@ static bool was_asked_before(const struct path_walk *w, const struct flight_list
     return socket->events[read].record->flags & RECORDER_TCP && w->first_ns == w->out->begin_ns;
 }
 
+/* When the thread was last woken before `t_ns`; 0: not known. */
+static uint64_t last_woken_ns(const struct flight_index *index, const struct flight_list *thread, uint64_t t_ns)
+{
+    uint32_t i = flight_list_before(thread, t_ns);
+    while (i != FLIGHT_NONE && (thread->events[i].role != FLIGHT_WOKEN || thread->events[i].woken != i) &&
+           flight_index_spend(index))
+        i--;
+    return i == FLIGHT_NONE ? 0 : thread->events[i].record->time_ns;
+}
+
+bool path_mark_is_reader_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns)
+{
+    const struct flight_list *thread = flight_index_thread(w->index, tid);
+    const uint64_t since_ns = last_woken_ns(w->index, thread, t_ns);
+    bool has_read = false;
+    if (!thread || !flight_threads_share_process(thread, w->thread))
+        return false;
+    for (uint32_t i = flight_operation_before(thread, t_ns); i != FLIGHT_NONE && flight_index_spend(w->index);
+         i = flight_previous_operation(thread, i)) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->record->time_ns < since_ns)
+            break;
+        if (e->role != FLIGHT_RECEIVES)
+            continue;
+        if (!request_work_is_served(w->index, e->record) || path_walk_is_subject(w, e->record->object))
+            return false;
+        has_read = true;
+    }
+    return has_read;
+}
+
 bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns)
 {
     const struct flight_list *socket = flight_index_socket(w->index, cookie);
@@ -231,7 +262,8 @@ bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t
         const struct flight_event *e = &socket->events[i];
         if (e->role == FLIGHT_RECEIVES)
             break;
-        if (e->role == FLIGHT_PRODUCES && !path_mark_is_job_of_other(w, e->record->tid, e->record->time_ns))
+        if (e->role == FLIGHT_PRODUCES && !path_mark_is_job_of_other(w, e->record->tid, e->record->time_ns) &&
+            !(e->record->flags & RECORDER_UNIX && path_mark_is_reader_of_other(w, e->record->tid, e->record->time_ns)))
             return false;
         count += e->role == FLIGHT_PRODUCES;
     }
@@ -405,7 +437,9 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
     }
     path_turn_extend(w, &slice);
     const bool is_loop = slice.tid == w->thread->key && depth == w->depth && !is_end;
-    const enum request_part_kind busy = is_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
+    const bool is_served_by_loop = is_loop || (w->thread->key == w->loop_tid && !is_end);
+    const enum request_part_kind busy = is_served_by_loop ? REQUEST_PART_LOOP_BUSY : REQUEST_PART_QUEUE_BEHIND;
+    const char *reason = is_served_by_loop ? "the event loop served others" : "its thread had other work";
     const bool was_inferred = w->is_inferred;
     const struct recorder_record *left = NULL, *woken = find_last_idle(w, slice.end_ns, w->t_ns, &left);
     /* An event loop has handled all data that it read before it sleeps. */
@@ -427,14 +461,12 @@ void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
         path_ready_add(w, done_ns, busy, false, "the event loop served others");
         path_walk_go_to_peer(w, worker, done_ns, 0);
     } else if (woken) {
-        path_ready_add(w, woken->time_ns, busy, false,
-                       is_loop ? "the event loop served others" : "its thread had other work");
+        path_ready_add(w, woken->time_ns, busy, false, reason);
         /* After a wait for events, the walk goes on with the event that ended it: the request was ready by then. */
         if (!path_wait_is_for_events(left))
             at_idle_worker(w, &slice, left, woken);
     } else {
-        path_ready_add(w, slice.end_ns, busy, false,
-                       is_loop ? "the event loop served others" : "its thread had other work");
+        path_ready_add(w, slice.end_ns, busy, false, reason);
         path_walk_go_to(w, slice.tid, slice.end_ns);
     }
     w->is_inferred = was_inferred;

@@ -14,6 +14,9 @@ void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns
 /* Whether thread `tid` of an event loop's pool, when it let the loop know at `t_ns`, had finished a job of another
  * request: of a task that is known, or a job that it began before the request. */
 bool path_mark_is_job_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
+/* Whether thread `tid` of the current thread's process, which then wakes an event loop, has read other requests only,
+ * from when it was last woken until `t_ns`. */
+bool path_mark_is_reader_of_other(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
 /* Whether all that was read from socket `cookie` at `t_ns` was for tasks of other requests. */
 bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns);
 /* This arrival made the request ready: the walk goes on at its sender. */

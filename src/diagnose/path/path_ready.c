@@ -2,6 +2,7 @@
 #include "diagnose/path/path_ready.h"
 
 #include "diagnose/path/path_holder.h"
+#include "diagnose/path/path_turn.h"
 #include "diagnose/path/path_wait.h"
 
 #include <sys/syscall.h>
@@ -137,7 +138,8 @@ void path_ready_add(struct path_walk *w, uint64_t from_ns, enum request_part_kin
         s.reason = reason;
         if (span.state == THREAD_RUNNABLE) {
             s = path_run_queue_segment(w->thread, &span);
-            if (foreign_ns <= w->t_ns && !(span.woken && path_wait_is_for_events(span.left)))
+            if (!(span.woken && path_wait_is_for_events(span.left)) &&
+                (foreign_ns <= w->t_ns || path_turn_find(w, 0, span.start_ns).owner == REQUEST_OWNER_OTHER))
                 s.owner = REQUEST_OWNER_OTHER; /* it was in the middle of that work */
         } else if (span.state == THREAD_RUNNING) {
             enum work_mark mark;
@@ -150,7 +152,8 @@ void path_ready_add(struct path_walk *w, uint64_t from_ns, enum request_part_kin
             s.is_inferred = is_untouched; /* the other request may be waiting, too */
             if (e && mark == WORK_FOREIGN && w->out->count - before < NAMED_MAX)
                 s.owner_id = e->record->object;
-            if (start_ns >= way_ns && foreign_ns > w->t_ns)
+            if (start_ns >= way_ns && foreign_ns > w->t_ns &&
+                path_turn_find(w, start_ns, w->t_ns).owner == REQUEST_OWNER_THIS)
                 s = path_walk_segment(w->thread, REQUEST_PART_CPU); /* on its way to this request */
         } else if (span.state == THREAD_BLOCKED && span.start_ns <= from_ns && w->t_ns - start_ns < WAKE_UP_NS) {
             s = path_walk_segment(w->thread, REQUEST_PART_RUN_QUEUE); /* its wake-up follows */

@@ -12,6 +12,7 @@ void path_task_start(struct path_walk *w, const struct recorder_record *reply)
     const uint64_t socket = w->subjects[0], begin_ns = w->out->begin_ns;
     w->task = reply ? task_of_operation(w->index, reply) : 0;
     w->is_task_own = reply && task_request_of_run(w->index, reply->tid, reply->time_ns) == socket;
+    w->loop_tid = w->is_task_own && !w->schedules_itself ? reply->tid : 0;
     if (!w->schedules_itself)
         return;
     if (!reply || !task_was_seen(w->index, w->task_pid, w->task, begin_ns, reply->time_ns))
@@ -103,6 +104,16 @@ static const struct recorder_record *find_wait(const struct path_walk *w)
     return task_wait_find(w->index, w->task_pid, w->task, w->floor_ns, w->t_ns);
 }
 
+/* The thread, which waited from `left_ns` until w->t_ns, had run the task before: the program's scheduler took the
+ * thread away from the task, and gave it back. False: it had run another task, or none is recorded. */
+static bool stay_on_thread(struct path_walk *w, uint64_t left_ns)
+{
+    if (w->depth > 0 || !task_own_find(w->index, (uint32_t)w->thread->key, w->task, w->floor_ns, left_ns + 1))
+        return false;
+    path_walk_add_unattributed(w, left_ns, "its goroutine waited for the program's scheduler");
+    return true;
+}
+
 /* The activity of the task is not known since the time when another task began to wait for it. */
 static bool skip_to_waiting(struct path_walk *w)
 {
@@ -112,11 +123,11 @@ static bool skip_to_waiting(struct path_walk *w)
     return true;
 }
 
-bool path_task_follow(struct path_walk *w, uint32_t waker)
+bool path_task_follow(struct path_walk *w, uint64_t left_ns, uint32_t waker)
 {
     const struct recorder_record *wait = find_wait(w);
     if (!wait)
-        return (waker && follow_giver(w, waker)) || skip_to_waiting(w);
+        return stay_on_thread(w, left_ns) || (waker && follow_giver(w, waker)) || skip_to_waiting(w);
     if (wait->flags == RECORDER_TASK_WAITS_TASK && (follow_answer(w, wait) || (waker && follow_waker(w, wait, waker))))
         return true;
     add_wait(w, wait);

@@ -8,9 +8,10 @@
 void path_task_start(struct path_walk *w, const struct recorder_record *reply);
 
 /* The task that the walk follows was last seen waiting before w->t_ns. Goes on at the origin of the awaited event; or
- * adds the wait, and goes back to the thread that the task had left. `waker`: the thread that ended the wait of the
- * current thread; 0: no thread. Returns false if the task was not seen waiting. */
-bool path_task_follow(struct path_walk *w, uint32_t waker);
+ * adds the wait, and goes back to the thread that the task had left. `left_ns`: when the current thread began to
+ * wait, if it did until w->t_ns; `waker`: the thread that ended its wait; 0: it did not wait, no thread. Returns false
+ * if the task was not seen waiting, and the thread had not run it before it waited. */
+bool path_task_follow(struct path_walk *w, uint64_t left_ns, uint32_t waker);
 
 /* The current thread, which runs at w->t, ran another task in [from, w->t): the same since then. False: it did not, or
  * the task that the walk follows was not seen waiting. */

@@ -11,7 +11,8 @@
 /* The request's task can be distinguished from others. Programs that schedule themselves have rules of their own. */
 static bool has_tasks(const struct path_walk *w)
 {
-    return w->depth == 0 && w->task && w->is_task_own && !w->schedules_itself && w->thread->pid == w->task_pid;
+    return (w->depth == 0 || w->thread->key == w->loop_tid) && w->task && w->is_task_own && !w->schedules_itself &&
+           w->thread->pid == w->task_pid;
 }
 
 /* The event of the current thread's list that is its last read of the request before `t_ns`; FLIGHT_NONE: it did not
@@ -168,10 +169,10 @@ static bool has_earlier(struct path_walk *w, uint32_t read, uint64_t t_ns)
 struct path_turn path_turn_find(struct path_walk *w, uint64_t floor_ns, uint64_t t_ns)
 {
     struct path_turn turn = {.owner = REQUEST_OWNER_THIS, .from_ns = floor_ns};
-    const uint32_t read = has_tasks(w) ? find_read(w, t_ns) : FLIGHT_NONE;
-    if (read == FLIGHT_NONE)
+    if (!has_tasks(w))
         return turn;
-    const uint64_t read_ns = w->thread->events[read].record->time_ns;
+    const uint32_t read = find_read(w, t_ns);
+    const uint64_t read_ns = read == FLIGHT_NONE ? w->floor_ns : w->thread->events[read].record->time_ns;
     const struct recorder_record *now = last_run(w, t_ns, t_ns + 1), *before = last_run(w, read_ns + 1, t_ns);
     const uint64_t request = now ? request_of(w, now) : 0;
     if (before && before->time_ns > floor_ns)
@@ -179,7 +180,10 @@ struct path_turn path_turn_find(struct path_walk *w, uint64_t floor_ns, uint64_t
     if (before && before->object == w->task)
         return turn;
     if (path_walk_is_for_other(w, request))
-        turn.owner = before || is_earlier(w, read, request) ? REQUEST_OWNER_OTHER : REQUEST_OWNER_THIS;
+        turn.owner =
+            before || read == FLIGHT_NONE || is_earlier(w, read, request) ? REQUEST_OWNER_OTHER : REQUEST_OWNER_THIS;
+    else if (read == FLIGHT_NONE)
+        return turn; /* another thread read it: how many requests the event loop was given is not known */
     else if (now && !request ? has_earlier(w, read, t_ns)
                              : !before && t_ns - read_ns >= LONG_NS && has_earlier(w, read, t_ns))
         turn.owner = REQUEST_OWNER_SEVERAL;

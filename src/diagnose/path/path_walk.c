@@ -145,6 +145,12 @@ bool path_walk_is_for_other(const struct path_walk *w, uint64_t socket)
     return socket && !path_walk_is_subject(w, socket);
 }
 
+void path_walk_return_to(struct path_walk *w, uint64_t socket)
+{
+    while (w->depth > 0 && w->subjects[w->depth] != socket)
+        w->depth--;
+}
+
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret)
 {
     for (unsigned depth = w->depth + 1; depth-- > 0;) {

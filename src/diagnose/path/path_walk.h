@@ -42,8 +42,9 @@ struct path_walk {
     unsigned hops;
     bool schedules_itself; /* the process that serves the request, `task_pid`, has a scheduler of its own */
     uint32_t task_pid;
-    bool is_handler;  /* `task` was created for the request, by the one that reads its connection */
-    bool is_task_own; /* `task` replies to no other request meanwhile: it is not a context that sends all replies */
+    bool is_handler;   /* `task` was created for the request, by the one that reads its connection */
+    bool is_task_own;  /* `task` replies to no other request meanwhile: it is not a context that sends all replies */
+    uint32_t loop_tid; /* if so, the thread that ran `task` when it replied: its event loop; 0: not known */
     uint64_t task; /* the request's task there, that which replied if the program does not schedule itself; 0: not known
                     */
     struct path_waiting_task waiting[PATH_TASKS_MAX]; /* for `task`, if the program schedules itself: the first one is
@@ -93,5 +94,7 @@ bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
  * an unknown socket. */
 bool path_walk_is_subject(const struct path_walk *w, uint64_t socket);
 bool path_walk_is_for_other(const struct path_walk *w, uint64_t socket);
+/* The thread works for the request at the depth where a thread answers on `socket`, a subject. */
+void path_walk_return_to(struct path_walk *w, uint64_t socket);
 /* Finds the last work for the request itself before `t_ns`. False: none. */
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret);

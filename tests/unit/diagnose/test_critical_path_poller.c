@@ -1,0 +1,156 @@
+/* The critical path where a thread of a library reads requests and wakes the event loop, which serves them, by a byte
+ * on a local socket, as gRPC's does on asyncio. */
+#include "asyncio_trace.h"
+
+#define POLLER 31
+#define QUEUE  0x5000
+
+/* The poller, which waits for events, reads a request that arrives, and lets the loop know. */
+static void put_call(uint64_t us, uint64_t socket)
+{
+    put_arrival(us, socket);
+    put_interrupt_waking(us + 1, POLLER, RECORDER_IN_SOFTIRQ);
+    put_run(us + 5, POLLER);
+    put_receive(us + 10, POLLER, socket);
+    put_local_send(us + 20, POLLER, PIPE_WRITER, PIPE, RECORDER_UNIX);
+    put_sleep(us + 30, POLLER, SYS_epoll_wait, 7);
+}
+
+/* The loop computes for A until 700. It is preempted meanwhile. */
+static void put_blocker(void)
+{
+    put_receive(340, LOOP, PIPE);
+    put_off_cpu(400, LOOP, TASK_OF_A, 500);
+    put_reply(700, TASK_OF_A, A);
+}
+
+static void put_start(void)
+{
+    put_sleep(10, POLLER, SYS_epoll_wait, 7);
+    put_run(15, LOOP);
+}
+
+static void test_call_while_the_loop_works_for_another(void **state)
+{
+    (void)state;
+    put_start();
+    put_call(300, A);
+    put_blocker();
+    put_call(360, R);
+    put_receive(710, LOOP, PIPE);
+    put_reply(800, TASK, R);
+    expect_path(R, 360, 800, LOOP,
+                "run_queue 31 360-365\n"
+                "cpu 31 365-370\n"
+                "cpu 31 370-380\n"
+                "loop_busy 11 380-400 other\n"
+                "run_queue 11 400-500 other\n"
+                "loop_busy 11 500-700 other\n"
+                "loop_busy 11 700-710 other\n"
+                "cpu 11 710-800\n");
+}
+
+/* R's task waits for a timer. The byte that the loop reads afterwards is B's. */
+static void test_timer_while_the_loop_works_for_another(void **state)
+{
+    (void)state;
+    put_start();
+    put_call(100, R);
+    put_receive(140, LOOP, PIPE);
+    put_sleep(150, LOOP, SYS_epoll_wait, 4);
+    put_call(300, A);
+    put_waking(320, LOOP, POLLER, SYS_write, 9);
+    put_run(330, LOOP);
+    put_blocker();
+    put_call(600, B);
+    put_receive(710, LOOP, PIPE);
+    put_reply(800, TASK, R);
+    expect_path(R, 100, 800, LOOP,
+                "run_queue 31 100-105\n"
+                "cpu 31 105-130\n"
+                "unattributed 11 130-320 unknown\n"
+                "run_queue 11 320-330 inferred\n"
+                "loop_busy 11 330-400 other inferred\n"
+                "run_queue 11 400-500 other inferred\n"
+                "loop_busy 11 500-700 other inferred\n"
+                "loop_busy 11 700-710 other inferred\n"
+                "cpu 11 710-800\n");
+}
+
+/* The loop makes the poller, which waits for events, do something for R: by an eventfd, or by another thread. */
+static void put_help(bool is_by_worker)
+{
+    put_start();
+    put_sleep(12, WORKER, SYS_futex, QUEUE);
+    put_call(300, A);
+    put_blocker();
+    put_call(360, R);
+    put_receive(710, LOOP, PIPE);
+    if (is_by_worker) {
+        put_waking(730, WORKER, LOOP, SYS_futex, QUEUE);
+        put_run(735, WORKER);
+        put_waking(740, POLLER, WORKER, SYS_write, 8);
+        put_sleep(745, WORKER, SYS_futex, QUEUE);
+    } else {
+        put_waking(740, POLLER, LOOP, SYS_write, 8);
+    }
+    put_sleep(742, LOOP, SYS_epoll_wait, 4);
+    put_run(750, POLLER);
+    put_local_send(760, POLLER, PIPE_WRITER, PIPE, RECORDER_UNIX);
+    put_waking(760, LOOP, POLLER, SYS_write, 9);
+    put_sleep(770, POLLER, SYS_epoll_wait, 7);
+    put_run(765, LOOP);
+    put_receive(780, LOOP, PIPE);
+    put_reply(800, TASK, R);
+}
+
+static void test_loop_wakes_the_poller(void **state)
+{
+    (void)state;
+    put_help(false);
+    expect_path(R, 360, 800, LOOP,
+                "run_queue 31 360-365 inferred\n"
+                "cpu 31 365-370 inferred\n"
+                "cpu 31 370-380 inferred\n"
+                "loop_busy 11 380-400 other inferred\n"
+                "run_queue 11 400-500 other inferred\n"
+                "loop_busy 11 500-700 other inferred\n"
+                "loop_busy 11 700-710 other inferred\n"
+                "cpu 11 710-740 inferred\n"
+                "run_queue 31 740-750\n"
+                "cpu 31 750-760\n"
+                "run_queue 11 760-765\n"
+                "cpu 11 765-800\n");
+}
+
+static void test_loop_gives_work_to_a_thread_that_wakes_the_poller(void **state)
+{
+    (void)state;
+    put_help(true);
+    expect_path(R, 360, 800, LOOP,
+                "run_queue 31 360-365 inferred\n"
+                "cpu 31 365-370 inferred\n"
+                "cpu 31 370-380 inferred\n"
+                "loop_busy 11 380-400 other inferred\n"
+                "run_queue 11 400-500 other inferred\n"
+                "loop_busy 11 500-700 other inferred\n"
+                "loop_busy 11 700-710 other inferred\n"
+                "cpu 11 710-730 inferred\n"
+                "run_queue 21 730-735 unknown inferred\n"
+                "cpu 21 735-740 unknown inferred\n"
+                "run_queue 31 740-750\n"
+                "cpu 31 750-760\n"
+                "run_queue 11 760-765\n"
+                "cpu 11 765-800\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_call_while_the_loop_works_for_another, start_trace),
+        cmocka_unit_test_setup(test_timer_while_the_loop_works_for_another, start_trace),
+        cmocka_unit_test_setup(test_loop_wakes_the_poller, start_trace),
+        cmocka_unit_test_setup(test_loop_gives_work_to_a_thread_that_wakes_the_poller, start_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
