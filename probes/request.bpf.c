@@ -14,6 +14,7 @@
 #include "probes/request/service_calls.bpf.h"
 #include "probes/request/tls_calls.bpf.h"
 
+#define EAGAIN        11
 #define MSG_PEEK      2
 
 #define TCP_SYN_SENT  2
@@ -27,6 +28,8 @@ SEC("tp_btf/sock_recv_length")
 int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
 {
     __u16 family = sk->__sk_common.skc_family;
+    if (bytes == -EAGAIN && has_recorder && !asleep)
+        record_program(bpf_ktime_get_ns(), RECORDER_AT_SCHEDULER, 0);
     if (bytes < 0 || flags & MSG_PEEK)
         return 0;
     connection_expect(sk);

@@ -56,7 +56,8 @@ enum recorder_kind {
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
                            runs, or ran last, or has finished something for; value: the process (high half),
-                           RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0 (low half) */
+                           RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0 (low half); syscall:
+                           recorder_site, RECORDER_NO_SYSCALL: not known */
 };
 
 /* What a task does. All but the first: it waits, and the thread that ran it is free for others. */
@@ -87,6 +88,12 @@ enum recorder_task_state {
 static inline __u32 recorder_creator(__u64 id)
 {
     return RECORDER_CREATED_BY | (__u32)id;
+}
+
+/* The low bits of the address of the statement that created a task: tasks with the same ones do the same work. */
+static inline __s16 recorder_site(__u64 address)
+{
+    return address & 0x7fff;
 }
 
 /* Flags of RECORDER_SWITCH: why the thread stops running. None of the first two: it sleeps. */

@@ -30,6 +30,12 @@ struct go_state {
     __u8 padding[7];
 };
 
+/* The same, from parentGoid: the same since Go 1.21. */
+struct go_creation {
+    __u64 creator;   /* the id of the goroutine that created this one */
+    __u64 statement; /* the address of its go statement */
+};
+
 static __always_inline bool goroutine_read(void *to, __u32 size, __u64 address)
 {
     return bpf_probe_read_user(to, size, (const void *)address) == 0;
@@ -47,14 +53,15 @@ static __always_inline bool goroutine_of_current(const struct go_labels_layout *
     return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == *ret_m);
 }
 
-/* Records that the goroutine of `task` is in this state, with the one that created it, if that is known. */
+/* Records that the goroutine of `task` is in this state, with the one that created it and where, if that is known. */
 static __always_inline void record_goroutine_state(const struct recorder_place *place, const struct go_labels_layout *l,
                                                    const struct recorder_task *task, __u8 state, __u64 now_ns)
 {
-    __u64 creator = 0;
-    if (l->g_creator && !goroutine_read(&creator, 8, task->address + l->g_creator))
-        creator = 0;
-    record_task(place, task->id, state, creator ? recorder_creator(creator) : 0, now_ns);
+    struct go_creation made = {};
+    const bool is_known =
+        l->g_creator && goroutine_read(&made, sizeof(made), task->address + l->g_creator) && made.creator;
+    record_task(place, task->id, state, is_known ? recorder_creator(made.creator) : 0,
+                is_known ? recorder_site(made.statement) : RECORDER_NO_SYSCALL, now_ns);
 }
 
 /* The thread no longer runs this goroutine. */

@@ -6,7 +6,7 @@
 
 /* Where the current thread is. */
 enum recorder_moment {
-    RECORDER_AT_SCHEDULER,  /* it wakes another */
+    RECORDER_AT_SCHEDULER,  /* it wakes another, or has received nothing as nothing had arrived */
     RECORDER_AT_PREEMPTION, /* it leaves its CPU and could go on */
     RECORDER_AT_FUTEX,      /* it leaves its CPU to wait for a futex */
     RECORDER_AT_SLEEP,      /* it leaves its CPU to wait for something else */
@@ -16,15 +16,15 @@ enum recorder_moment {
     RECORDER_AT_MESSAGE,    /* its message on a socket of AF_UNIX arrives */
 };
 
-/* `how`: RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0. */
-static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u32 how,
+/* `how`: RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0. `site`: recorder_site, or RECORDER_NO_SYSCALL. */
+static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u32 how, __s16 site,
                                         __u64 now_ns)
 {
     const __u64 current = bpf_get_current_pid_tgid();
     struct recorder_record r = {.time_ns = now_ns,
                                 .kind = RECORDER_TASK,
                                 .flags = state,
-                                .syscall = RECORDER_NO_SYSCALL,
+                                .syscall = site,
                                 .tid = current,
                                 .object = id,
                                 .value = (current & 0xffffffff00000000ULL) | how};

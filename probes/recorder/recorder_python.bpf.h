@@ -242,7 +242,7 @@ static __noinline void record_python_job(const struct python_layout *l, __u64 fu
             future = is_task ? task : python_completed_by(callback, l->flags);
         }
         if (is_task && context)
-            record_task(&place, context, state, how, now_ns);
+            record_task(&place, context, state, how, RECORDER_NO_SYSCALL, now_ns);
     }
 }
 
@@ -393,6 +393,6 @@ static __noinline int record_python(const struct python_layout *l, __u64 now_ns,
     }
     const __u64 context = python_word(state + l->thread_context);
     if (context)
-        record_task(&place, context, RECORDER_TASK_RUNS, leaves ? RECORDER_OFF_CPU : 0, now_ns);
+        record_task(&place, context, RECORDER_TASK_RUNS, leaves ? RECORDER_OFF_CPU : 0, RECORDER_NO_SYSCALL, now_ns);
     return 0;
 }

@@ -45,6 +45,21 @@ static uint32_t creator_of(const struct flight_index *index, uint32_t pid, uint6
     return 0;
 }
 
+/* Whether the task of this record was created by the same statement as a task that sent something on the socket: such a
+ * task writes. Several may write a reply: those that only fill a buffer do not send. */
+static bool is_writer(const struct flight_index *index, const struct recorder_record *task,
+                      const struct flight_list *socket)
+{
+    for (size_t i = 0; socket && task->syscall != RECORDER_NO_SYSCALL && i < socket->count && flight_index_spend(index);
+         i++) {
+        const struct recorder_record *sender =
+            socket->events[i].role == FLIGHT_SENDS ? task_record_of_operation(index, socket->events[i].record) : NULL;
+        if (sender && sender->syscall == task->syscall)
+            return true;
+    }
+    return false;
+}
+
 /* Whether this is the first record of a task that may serve a request. `reader`, `creator`: of that task. */
 static bool is_new_task(const struct flight_index *index, const struct recorder_record *r, uint32_t pid,
                         uint64_t reader, uint32_t creator)
@@ -66,11 +81,12 @@ uint64_t task_handler_find(const struct flight_index *index, uint32_t pid, uint6
     if (!reader || reader == task_of_operation(index, reply))
         return 0;
     const uint32_t creator = creator_of(index, pid, reader);
+    const struct flight_list *connection = flight_index_socket(index, socket);
     struct found_tasks all = {0}, early = {0}, busy = {0};
     for (size_t i = flight_window_since(window, begin_ns);
          i < window->count && window->records[i].time_ns <= reply->time_ns && flight_index_spend(index); i++) {
         const struct recorder_record *r = &window->records[i];
-        if (!is_new_task(index, r, pid, reader, creator))
+        if (!is_new_task(index, r, pid, reader, creator) || is_writer(index, r, connection))
             continue;
         found_add(&all, r->object);
         if (r->time_ns < next_ns)

@@ -10,16 +10,23 @@
 #define QUESTION_NS  5000000 /* until another one has sent what the task asks: that one, too, waits for a CPU */
 
 /* Both records were written at once. */
-uint64_t task_of_operation(const struct flight_index *index, const struct recorder_record *operation)
+const struct recorder_record *task_record_of_operation(const struct flight_index *index,
+                                                       const struct recorder_record *operation)
 {
     const struct flight_window *window = flight_index_window(index);
     for (size_t i = flight_window_since(window, operation->time_ns);
          i < window->count && window->records[i].time_ns == operation->time_ns; i++) {
         const struct recorder_record *r = &window->records[i];
         if (r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_RUNS && r->tid == operation->tid)
-            return r->object;
+            return r;
     }
-    return 0;
+    return NULL;
+}
+
+uint64_t task_of_operation(const struct flight_index *index, const struct recorder_record *operation)
+{
+    const struct recorder_record *task = task_record_of_operation(index, operation);
+    return task ? task->object : 0;
 }
 
 uint64_t task_of_request(const struct flight_index *index, uint64_t socket, uint64_t begin_ns)

@@ -9,8 +9,10 @@
 /* The task that read the request of `socket`, which began at `begin`: its id. 0: not recorded. */
 uint64_t task_of_request(const struct flight_index *index, uint64_t socket, uint64_t begin_ns);
 
-/* The task that ran when this record of a socket was made. 0: not recorded. */
+/* The task that ran when this record of a socket was made, and its record. 0, NULL: not recorded. */
 uint64_t task_of_operation(const struct flight_index *index, const struct recorder_record *operation);
+const struct recorder_record *task_record_of_operation(const struct flight_index *index,
+                                                       const struct recorder_record *operation);
 
 /* The record of the thread that last finished something for task `id` of process `pid` in (after, before). NULL: none.
  */
