@@ -89,7 +89,7 @@ static void step_running(struct path_walk *w, const struct thread_span *span)
         break;
     case WORK_FOREIGN:
     case WORK_END:
-        if (schedules_itself(w) && path_task_follow(w, 0, 0))
+        if (schedules_itself(w) && (path_task_follow(w, 0, 0) || path_task_go_to_last_run(w)))
             break;
         path_mark_foreign(w, mark == WORK_END, answer_ns);
         break;
@@ -191,7 +191,7 @@ static void go_back_to(struct path_walk *w, uint64_t from_ns)
  * it; this wait says nothing about the request. */
 static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns, uint32_t waker)
 {
-    if (path_task_follow(w, start_ns, waker))
+    if (path_task_follow(w, start_ns, waker) || path_task_go_to_last_run(w))
         return;
     path_walk_add_unattributed(w, slice ? slice->end_ns : start_ns, "the program schedules its work on threads itself");
     if (slice)

@@ -114,6 +114,38 @@ static bool stay_on_thread(struct path_walk *w, uint64_t left_ns)
     return true;
 }
 
+/* When the thread of this record, which runs the task, next slept or ran another task; w->t_ns: not before. */
+static uint64_t end_of_run(const struct path_walk *w, const struct recorder_record *run)
+{
+    const struct flight_list *thread = flight_index_thread(w->index, run->tid),
+                             *tasks = flight_index_tasks_of(w->index, run->tid);
+    uint64_t end_ns = w->t_ns;
+    for (size_t i = (size_t)flight_list_before(tasks, run->time_ns + 1) + 1;
+         i < tasks->count && tasks->events[i].record->time_ns < end_ns && flight_index_spend(w->index); i++)
+        if (tasks->events[i].record->object != w->task)
+            end_ns = tasks->events[i].record->time_ns;
+    const uint32_t before = flight_list_before(thread, run->time_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1;
+         thread && i < thread->count && thread->events[i].record->time_ns < end_ns && flight_index_spend(w->index); i++)
+        if (thread->events[i].role == FLIGHT_OUT && thread->events[i].state == THREAD_BLOCKED)
+            end_ns = thread->events[i].record->time_ns;
+    return end_ns;
+}
+
+bool path_task_go_to_last_run(struct path_walk *w)
+{
+    const struct recorder_record *run =
+        w->depth == 0 ? task_run_find(w->index, w->task_pid, w->task, w->floor_ns, w->t_ns) : NULL;
+    struct work_slice slice;
+    if (!run || !flight_index_thread(w->index, run->tid) ||
+        (path_walk_previous(w, w->t_ns, &slice) && slice.end_ns >= run->time_ns))
+        return false;
+    const uint64_t end_ns = end_of_run(w, run);
+    path_walk_add_unattributed(w, end_ns, "the program schedules its work on threads itself");
+    path_walk_go_to(w, run->tid, end_ns);
+    return true;
+}
+
 /* The activity of the task is not known since the time when another task began to wait for it. */
 static bool skip_to_waiting(struct path_walk *w)
 {

@@ -13,6 +13,10 @@ void path_task_start(struct path_walk *w, const struct recorder_record *reply);
  * if the task was not seen waiting, and the thread had not run it before it waited. */
 bool path_task_follow(struct path_walk *w, uint64_t left_ns, uint32_t waker);
 
+/* No wait of the task is recorded since it was last seen running, after the last work that is known by the request's
+ * socket: goes on there. False: it was not seen. */
+bool path_task_go_to_last_run(struct path_walk *w);
+
 /* The current thread, which runs at w->t, ran another task in [from, w->t): the same since then. False: it did not, or
  * the task that the walk follows was not seen waiting. */
 bool path_task_leave(struct path_walk *w, uint64_t from_ns);

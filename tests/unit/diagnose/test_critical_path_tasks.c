@@ -503,6 +503,46 @@ static void test_wait_that_has_ended(void **state)
     expect_task_path(12, "unattributed 12 100-800 unknown\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
+/* The task goes on on thread 13, and is seen there. Its wait after that is not seen. Thread 12, which replies,
+ * reads another request at `served_us`; 0: it does not. */
+static void put_run_elsewhere(uint64_t served_us)
+{
+    put_sleep(20, 12, SYS_futex, 0x5000);
+    put_sleep(30, 13, SYS_futex, 0x6000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_operation(100, 11, TASK, R, false);
+    put_sleep(200, 11, SYS_epoll_pwait, 4);
+    put_interrupt_waking(300, 13, RECORDER_IN_HARDIRQ);
+    put_run(310, 13);
+    put_switch(400, 13, 0, RECORDER_PREEMPTED, RECORDER_NO_SYSCALL, 0);
+    put_task(400, 13, TASK, RECORDER_TASK_RUNS);
+    put_run(410, 13);
+    put_sleep(500, 13, SYS_futex, 0x6000);
+    put_interrupt_waking(700, 12, RECORDER_IN_SOFTIRQ);
+    put_run(710, 12);
+    if (served_us)
+        put_operation(served_us, 12, OTHER_TASK, A, false);
+    put_operation(900, 12, TASK, R, true);
+}
+
+static void test_task_that_was_seen_running_before_its_wait(void **state)
+{
+    (void)state;
+    put_run_elsewhere(0);
+    expect_task_path(12, "unattributed 13 100-300 unknown\nrun_queue 13 300-310\ncpu 13 310-400\nrun_queue 13 400-410\n"
+                         "cpu 13 410-500\nunattributed 12 500-700 unknown\nrun_queue 12 700-710\ncpu 12 710-900\n");
+}
+
+/* What the thread did for others meanwhile says nothing about the task. */
+static void test_task_whose_thread_served_others_before(void **state)
+{
+    (void)state;
+    put_run_elsewhere(800);
+    expect_task_path(12, "unattributed 13 100-300 unknown\nrun_queue 13 300-310\ncpu 13 310-400\nrun_queue 13 400-410\n"
+                         "cpu 13 410-500\nunattributed 12 500-800 unknown\ncpu 12 800-900 inferred\n");
+}
+
 static void test_two_waits(void **state)
 {
     (void)state;
@@ -581,6 +621,8 @@ int main(void)
         cmocka_unit_test_setup(test_task_waits_for_the_collector, start_trace),
         cmocka_unit_test_setup(test_waits_of_other_tasks, start_trace),
         cmocka_unit_test_setup(test_wait_that_has_ended, start_trace),
+        cmocka_unit_test_setup(test_task_that_was_seen_running_before_its_wait, start_trace),
+        cmocka_unit_test_setup(test_task_whose_thread_served_others_before, start_trace),
         cmocka_unit_test_setup(test_two_waits, start_trace),
         cmocka_unit_test_setup(test_thread_serves_others_meanwhile, start_trace),
         cmocka_unit_test_setup(test_task_in_a_system_call, start_trace),
