@@ -13,8 +13,8 @@ void path_task_start(struct path_walk *w, const struct recorder_record *reply);
  * if the task was not seen waiting, and the thread had not run it before it waited. */
 bool path_task_follow(struct path_walk *w, uint64_t left_ns, uint32_t waker);
 
-/* No wait of the task is recorded since it was last seen running, after the last work that is known by the request's
- * socket: goes on there. False: it was not seen. */
+/* The task was last seen running after the last work on the request's socket, and no wait of it is recorded since: goes
+ * on where it ran; the time after that is unattributed. Returns false otherwise. */
 bool path_task_go_to_last_run(struct path_walk *w);
 
 /* The current thread, which runs at w->t, ran another task in [from, w->t): the same since then. False: it did not, or

@@ -94,7 +94,7 @@ bool path_walk_is_own(const struct path_walk *w, uint32_t tid, uint64_t t_ns);
  * an unknown socket. */
 bool path_walk_is_subject(const struct path_walk *w, uint64_t socket);
 bool path_walk_is_for_other(const struct path_walk *w, uint64_t socket);
-/* The thread works for the request at the depth where a thread answers on `socket`, a subject. */
+/* `socket` is a subject: from now on, the current thread is the one that answers on it. */
 void path_walk_return_to(struct path_walk *w, uint64_t socket);
 /* Finds the last work for the request itself before `t_ns`. False: none. */
 bool path_walk_previous(struct path_walk *w, uint64_t t_ns, struct work_slice *ret);

@@ -150,8 +150,8 @@ static void test_created_task_computes(void **state)
                      "cpu 11 100-110\nrun_queue 13 110-120\ncpu 13 120-790\nrun_queue 12 790-810\ncpu 12 810-900\n");
 }
 
-/* Go takes the thread away from the task that serves the request, and gives it back by another thread. That thread has
- * been woken by the task's before, and has waited for something else since. */
+/* Go takes the thread away from the task that serves the request, and gives it back by another thread. The first
+ * thread had woken that one before, which has waited for something else since. */
 static void test_created_task_gets_its_thread_back(void **state)
 {
     (void)state;
