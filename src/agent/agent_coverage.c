@@ -95,6 +95,24 @@ static void cover_requests(struct agent *a, uint64_t since_ns, uint64_t now_ns, 
     describe_overload(a, since_ns, now_ns, ret);
 }
 
+/* The signal whose setting disables this one: itself, or one that it serves; NULL: it is enabled. */
+static const struct signal *find_disabled(const struct config *config, const struct signal *signal)
+{
+    for (const struct signal *const *served = signal->serves; served && *served; served++)
+        if (!config_enables(config, *served))
+            return *served;
+    return config_enables(config, signal) ? NULL : signal;
+}
+
+/* As find_refused, of the signal or of one that it serves. */
+static const struct attach_entry *find_refused_of(const struct attach_report *report, const struct signal *signal)
+{
+    const struct attach_entry *refused = find_refused(report, signal->name);
+    for (const struct signal *const *served = signal->serves; !refused && served && *served; served++)
+        refused = find_refused(report, (*served)->name);
+    return refused;
+}
+
 /* A gap for each signal that would emit events. Returns whether one of them does. */
 static bool cover_event_signals(const struct agent *a, struct coverage *ret)
 {
@@ -103,10 +121,11 @@ static bool cover_event_signals(const struct agent *a, struct coverage *ret)
         const struct signal *signal = all_signals[i];
         if (!(signal->flags & SIGNAL_EVENTS))
             continue;
-        const struct attach_entry *refused = find_refused(&a->report, signal->name);
-        if (!config_enables(&a->config, signal))
+        const struct signal *disabled = find_disabled(&a->config, signal);
+        const struct attach_entry *refused = find_refused_of(&a->report, signal);
+        if (disabled)
             coverage_add_gap(ret, COVERAGE_DISABLED, ret->asked_ns, "There are no events of %s: %s is false.",
-                             signal->name, signal->settings[0].key);
+                             signal->name, disabled->settings[0].key);
         else if (refused)
             coverage_add_gap(ret, COVERAGE_NOT_ATTACHED, ret->asked_ns,
                              "There are no events of %s: %s. See sonde doctor.", signal->name,

@@ -29,7 +29,7 @@ enum coverage_subject {
     COVERAGE_IO
 };
 
-#define COVERAGE_GAPS_MAX  8
+#define COVERAGE_GAPS_MAX  12
 #define COVERAGE_PORTS_MAX 10
 
 struct coverage_gap {

@@ -88,6 +88,9 @@ static const struct {
      "device does not answer; see dmesg; docs/signals/blocked.md."},
     {"blocked.load", "the load average counts these tasks, which need no CPU: find out why the oldest one waits; "
                      "docs/signals/blocked.md."},
+    {"slow_calls.long",
+     "the functions of its stack show what the kernel waited for: a disk (`sonde io`), a server of files, a lock that "
+     "another thread has, memory; docs/signals/slow_calls.md."},
     {"oom.killed",
      "of a cgroup: look at the function that grew, or raise the limit if it needs that much; of the node: "
      "give services limits (memory.max), or the node less work; docs/signals/oom.md."},

@@ -1,7 +1,7 @@
-/* The places where threads of servers waited and ran in the last seconds, as evidence for the critical paths of
- * requests. The servers are the processes of recent paths. Stacks are kept as they were recorded, and get names when a
- * path asks for them: of thousands of waits and samples, few are on a path. Memory is bounded: the newest entries
- * overwrite the oldest. Pipeline thread only. */
+/* The places where threads waited and ran in the last seconds, as evidence for the critical paths of requests and for
+ * slow system calls: in the processes of recent paths and of recent slow calls. Stacks are kept as they were recorded,
+ * and get names when a path asks for them: of thousands of waits and samples, few are on a path. Memory is bounded: the
+ * newest entries overwrite the oldest. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -27,8 +27,8 @@ int recent_waits_new(recent_waits_resolve *resolve, void *context, struct recent
 void recent_waits_free(struct recent_waits *w);
 DEFINE_FREEP(recent_waits)
 
-/* A request's path led through this process: its waits are wanted for a minute from now on. Of more than
- * RECENT_WAITS_PROCESSES, those named last. Returns whether it was not among them. */
+/* A request's path led through this process, or a system call of it was slow: its waits are wanted for a minute from
+ * now on. Of more than RECENT_WAITS_PROCESSES, those named last. Returns whether it was not among them. */
 bool recent_waits_want(struct recent_waits *w, uint32_t pid, uint64_t now_ns);
 /* Drops those whose minute is over, and fills `ret` with the others. Returns their number. */
 size_t recent_waits_wanted(struct recent_waits *w, uint64_t now_ns, uint32_t ret[RECENT_WAITS_PROCESSES]);

@@ -43,7 +43,7 @@ enum source_detail {
     SOURCE_DETAIL_NO_WAIT_STACKS, /* waits, link: detached */
     SOURCE_DETAIL_HALF_RATE,      /* cpu: half the sampling rate; oom: no page faults */
     SOURCE_DETAIL_QUARTER_RATE,   /* cpu: a quarter of it, no stack copies for unwinding in user space */
-    SOURCE_DETAIL_NO_OFF_CPU,     /* offcpu, runqueue: disabled; interrupts, cuda: detached */
+    SOURCE_DETAIL_NO_OFF_CPU,     /* offcpu, runqueue, slow_calls: disabled; interrupts, cuda: detached */
     SOURCE_DETAIL_SLOWEST_PATHS,  /* request: critical paths of the slowest requests of each route only */
     SOURCE_DETAIL_LEAST,          /* request: no critical paths; recorder: detached; io: disabled */
 };

@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -20,6 +21,7 @@ from real_servers import get, start_prefork
 from test_calls import server_that_calls
 from test_cuda import call_libcuda
 from test_drops import lose_packets
+from test_slow_calls import SLOW_CONNECTS
 from test_streams import ask, chat, start_model_server
 
 # Labels of GPUs begin with hw_, too; sonde_cuda is the provider of libsonde-cuda's probes.
@@ -121,13 +123,15 @@ def use_a_gpu(gpus):  # noqa: F811
     gpus.write(f"process 0 {os.getpid()} 1000", f"sample 0 {os.getpid()} 50 0", "nvmlGpmQueryDeviceSupport 0 1", *(f"nvmlGpmMetricsGet 0 {metric} 5000" for metric in (1, 2, 5, 10)))
 
 
-def block_and_contend(started, run):
-    """Threads that wait for Python's GIL, and a thread that waits for its vforked child, which goes on for a while."""
+def block_and_contend(started, run, socket_path):
+    """Threads that wait for Python's GIL, a thread that waits for its vforked child, which goes on for a while, and threads that connect to a full queue."""
     contending = run("/usr/bin/python3", "-c", CONTEND)
     wait_for(lambda: started.metric("sonde_python_gil_wait_seconds_total"), what="waits for the GIL")
     contending.kill()
     run(workload_path("vforks"), 60)
     wait_for(lambda: started.metric("sonde_blocked_tasks"), what="the blocked task")
+    run(sys.executable, SLOW_CONNECTS, socket_path)
+    wait_for(lambda: started.metric("sonde_slow_calls_waits_total", system_call="connect"), what="the slow call")
 
 
 def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_system, limited, large_file, gpus):  # noqa: F811
@@ -163,7 +167,7 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     unseen |= {"rpc_server_call_duration_seconds", "sonde_gpu_xids_total"}  # of gRPC: test_http2; of the kernel log: test_gpu
     documented = {name: about for name, about in DOCUMENTED.items() if name not in unseen}
     wait_for(lambda: all(re.search(rf"^{name}[{{ ]", started.text("/metrics"), re.M) for name in documented if name.startswith("sonde_io_") and "_series" not in name and DOCUMENTED[name][0] == "counter"), what="its I/O")
-    block_and_contend(started, run)
+    block_and_contend(started, run, tmp_path / "socket")
     call_libcuda(run)
     wait_for(lambda: "sonde_gpu_process_synchronize_seconds_total{" in started.text("/metrics"), what="the calls of libcuda")
     run(*limits.command(workload_path("grows")))

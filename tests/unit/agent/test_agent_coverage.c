@@ -191,6 +191,33 @@ static void test_events_need_a_signal_that_emits_them(void **state)
     assert_int_equal(c.observed_ns, 10 * S);
 }
 
+static bool has_gap(const struct coverage *c, enum coverage_reason reason, const char *text)
+{
+    for (size_t i = 0; i < c->gap_count; i++)
+        if (c->gaps[i].reason == reason && strstr(c->gaps[i].text, text))
+            return true;
+    return false;
+}
+
+/* Slow system calls are read from the flight recorder: what disables or refuses that is named. */
+static void test_events_of_a_signal_that_serves_others(void **state)
+{
+    struct agent *agent = *state;
+    config_put_bool(&agent->config, "slow_calls.enabled", true);
+    struct coverage c = cover(agent, COVERAGE_EVENTS, START + 100 * S, 60);
+    assert_false(has_gap(&c, COVERAGE_DISABLED, "slow_calls"));
+    config_put_bool(&agent->config, "recorder.enabled", false);
+    c = cover(agent, COVERAGE_EVENTS, START + 100 * S, 60);
+    assert_true(has_gap(&c, COVERAGE_DISABLED, "There are no events of slow_calls: recorder.enabled is false."));
+    config_put_bool(&agent->config, "recorder.enabled", true);
+    struct attach_entry *entry = attach_report_add(&agent->report, "flight recorder");
+    entry->signal = "recorder";
+    attach_entry_refused(entry, "tracepoints", EPERM);
+    c = cover(agent, COVERAGE_EVENTS, START + 100 * S, 60);
+    assert_true(
+        has_gap(&c, COVERAGE_NOT_ATTACHED, "There are no events of slow_calls: tracepoints: Operation not permitted."));
+}
+
 static void test_overwritten_events_are_a_gap(void **state)
 {
     struct agent *agent = *state;
@@ -230,6 +257,7 @@ int main(void)
         CASE(test_refused_methods_are_named),
         CASE(test_opaque_ports_are_listed),
         CASE(test_events_need_a_signal_that_emits_them),
+        CASE(test_events_of_a_signal_that_serves_others),
         CASE(test_overwritten_events_are_a_gap),
         CASE(test_calls_need_the_flight_recorder),
     };

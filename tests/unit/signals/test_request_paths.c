@@ -1,62 +1,14 @@
 /* The requests of a turn share one window of the flight recorder while enough budget is left. */
 #include "signals/request/request_paths.h"
 
-#include "base/clock.h"
-#include "sources/tables/flight_recorder.h"
+#include "flight_rings.h"
 
-#include "probes/recorder/recorder.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#define MS      1000000ull
-#define SECOND  (1000 * MS)
-#define SERVER  70
-#define RECORDS 1024
-
-/* A recorder whose rings are in memory files, as the kernel would have filled them. */
-struct rings {
-    struct flight_recorder *recorder;
-    struct recorder_record *records;
-    struct recorder_cpu *cpu;
-    uint64_t begin_ns; /* of the requests: its records are complete from before then */
-};
-
-static void *map_file(size_t bytes, int *ret_fd)
-{
-    *ret_fd = memfd_create("ring", 0);
-    assert_true(*ret_fd >= 0);
-    assert_int_equal(ftruncate(*ret_fd, (off_t)bytes), 0);
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *ret_fd, 0);
-    assert_true(at != MAP_FAILED);
-    return at;
-}
-
-static void open_rings(struct rings *r)
-{
-    const struct flight_recorder_size size = {.cpus = 1, .scheduler_records = RECORDS, .object_records = RECORDS};
-    int records_fd, cpus_fd;
-    r->records = map_file(2 * RECORDS * sizeof(*r->records), &records_fd);
-    r->cpu = map_file(sizeof(*r->cpu), &cpus_fd);
-    assert_int_equal(flight_recorder_new(records_fd, cpus_fd, -1, &size, &r->recorder), 0);
-    close(records_fd);
-    close(cpus_fd);
-    flight_recorder_enable(r->recorder, true);
-    r->begin_ns = clock_monotonic_ns() + SECOND;
-}
-
-static void close_rings(struct rings *r)
-{
-    flight_recorder_free(r->recorder);
-    munmap(r->records, 2 * RECORDS * sizeof(*r->records));
-    munmap(r->cpu, sizeof(*r->cpu));
-}
+#define MS     1000000ull
+#define SECOND (1000 * MS)
+#define SERVER 70
 
 static void put_switch(struct rings *r, uint64_t at_ns, uint32_t from, uint32_t to)
 {
