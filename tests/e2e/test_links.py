@@ -28,7 +28,7 @@ def links_of(pid):
     for one in [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]:
         for info in Path(f"/proc/{one}/fdinfo").glob("*"):
             try:
-                found += "link_type:\tperf" in info.read_text()
+                found += info.read_text().partition("link_type:\t")[2].startswith(("perf", "uprobe_multi"))
             except OSError:
                 continue
     return found
