@@ -224,8 +224,11 @@ static void test_reclaim_at_a_limit_is_that_of_the_kernel(void **state)
     assert_true(seconds > 0);
     assert_true(seconds <= elapsed);
     if (is_v2) {
-        const double direct = find_number(cgroup_path, "memory.stat", "pgsteal_direct"); /* before 5.18 of all kinds */
-        assert_true(freed == (direct >= 0 ? direct : read_number(cgroup_path, "memory.stat", "pgsteal")));
+        const double direct = find_number(cgroup_path, "memory.stat", "pgsteal_direct"); /* since 5.18 */
+        if (direct >= 0)
+            assert_true(freed == direct);
+        else /* kswapd's are among them, if the node is short of memory, too */
+            assert_true(freed <= read_number(cgroup_path, "memory.stat", "pgsteal"));
         assert_true(runs == read_number(cgroup_path, "memory.events", "max"));
     } else {
         assert_true(runs > 0);
