@@ -355,6 +355,9 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
         s.owner = REQUEST_OWNER_UNKNOWN;
         s.reason = "the holder is not known";
     }
+    const uint64_t socket = wait->left ? path_socket_of_wait(w->thread, wait->left, end_ns) : 0;
+    if (socket)
+        path_wait_set_arrival(wait->left, wait->woken, &s);
     if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) && slice->tid) {
         const uint32_t tid = find_returning_thread(w, slice, end_ns);
         if (tid) {
@@ -363,8 +366,8 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
             return true;
         }
         set_event_of_loop(w, slice, end_ns, &s);
-    } else if (wait->left && (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK)) {
-        s.socket = path_socket_of_wait(w->thread, wait->left, end_ns);
+    } else if (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK) {
+        s.socket = socket;
     }
     if (s.kind == REQUEST_PART_SLEEP && path_job_may_end_wait(w, wait->left, end_ns)) {
         s.kind = REQUEST_PART_UNATTRIBUTED;

@@ -124,6 +124,16 @@ static void set_memory_stall(const struct recorder_record *left, struct path_seg
     s->reason = is_io ? "reads back memory that was reclaimed" : "stalled on memory";
 }
 
+void path_wait_set_arrival(const struct recorder_record *left, const struct recorder_record *woken,
+                           struct path_segment *s)
+{
+    if (s->kind != REQUEST_PART_OTHER || !woken || !(woken->flags & RECORDER_KERNEL_THREAD) ||
+        left->flags & (RECORDER_STOPPED | RECORDER_MEMSTALL))
+        return;
+    s->reason = "";
+    set_by_system_call(left, woken, s);
+}
+
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
                                   struct path_segment *s)
 {

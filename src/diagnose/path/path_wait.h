@@ -14,6 +14,12 @@ enum wait_source {
 enum wait_source path_wait_source(const struct recorder_record *left, const struct recorder_record *woken,
                                   struct path_segment *segment);
 
+/* For a wait of a read or write that turned out to be on a socket. If a thread of the kernel ended it, and nothing else
+ * was known of it, a packet did: ksoftirqd processes those that arrive. Then sets the segment as path_wait_source does.
+ */
+void path_wait_set_arrival(const struct recorder_record *left, const struct recorder_record *woken,
+                           struct path_segment *segment);
+
 /* Whether the thread waited for any event (epoll and its kin), as event loops and idle workers do. */
 bool path_wait_is_for_events(const struct recorder_record *left);
 /* Whether it waited for a lock or another thread: a futex, a lock of a file, a semaphore. */

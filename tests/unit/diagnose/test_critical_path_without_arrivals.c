@@ -127,6 +127,25 @@ static void test_connection_that_a_thread_of_the_kernel_ends(void **state)
                 "cpu 11 710-800\n");
 }
 
+/* Likewise the answer to a read, whose file may be anything: what it then receives shows that it is a socket. */
+static void test_read_of_a_socket_that_a_thread_of_the_kernel_ends(void **state)
+{
+    (void)state;
+    put_run(90, 11);
+    put_receive(100, 11, R);
+    put_send(150, 11, SERVICE);
+    put_sleep(160, 11, SYS_read, 9);
+    put(700, RECORDER_WAKING, RECORDER_KERNEL_THREAD, RECORDER_NO_SYSCALL, 11, 0, 17ull << 32 | 17);
+    put_run(710, 11);
+    put_receive(720, 11, SERVICE);
+    put_send(800, 11, R);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-160\n"
+                "downstream 11 160-700 inferred\n"
+                "run_queue 11 700-710\n"
+                "cpu 11 710-800\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +154,7 @@ int main(void)
         cmocka_unit_test_setup(test_service_that_closes_without_arrivals, start_trace),
         cmocka_unit_test_setup(test_service_that_reads_before_the_send_ends, start_trace),
         cmocka_unit_test_setup(test_connection_that_a_thread_of_the_kernel_ends, start_trace),
+        cmocka_unit_test_setup(test_read_of_a_socket_that_a_thread_of_the_kernel_ends, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
