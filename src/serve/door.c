@@ -62,7 +62,7 @@ static enum MHD_Result check_request(struct door *d, struct MHD_Connection *conn
     if (d->o.hosts && (!host || !host_allowed(d->o.hosts, host)))
         return refuse_host(d, connection, host);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported");
+        return http_reply_not_allowed(connection, "GET, HEAD");
     if (has_body(connection))
         return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request body is not accepted");
     if (cross_site(connection))

@@ -144,10 +144,18 @@ enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned stat
     const struct http_reply reply = {
         .status = status,
         .content_type = "text/plain; charset=utf-8",
-        .allow = status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL,
         .authenticate = status == MHD_HTTP_UNAUTHORIZED ? "Basic realm=\"Sonde\", charset=\"UTF-8\"" : NULL,
         .retry_after_s = status == MHD_HTTP_SERVICE_UNAVAILABLE || status == MHD_HTTP_TOO_MANY_REQUESTS ? "5" : NULL,
     };
+    return http_reply_buf(connection, &reply, &body);
+}
+
+enum MHD_Result http_reply_not_allowed(struct MHD_Connection *connection, const char *methods)
+{
+    _cleanup_buf_ struct buf body = {0};
+    const struct http_reply reply = {
+        .status = MHD_HTTP_METHOD_NOT_ALLOWED, .content_type = "text/plain; charset=utf-8", .allow = methods};
+    buf_printf(&body, "supported methods: %s\n", methods);
     return http_reply_buf(connection, &reply, &body);
 }
 

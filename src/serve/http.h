@@ -34,10 +34,11 @@ enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct h
 /* A response that several connections may have, each by MHD_queue_response. Takes ownership of the contents of `body`.
  * The caller gives up its own reference by MHD_destroy_response. NULL: no memory. */
 struct MHD_Response *http_response_new(const struct http_reply *reply, struct buf *body);
-/* Sends one line of plain text; adds the newline, and Allow, WWW-Authenticate or Retry-After where the status needs
- * it. */
+/* Sends one line of plain text; adds the newline, and WWW-Authenticate or Retry-After where the status needs it. */
 enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Sends status 405 with the methods that are supported: "GET, HEAD". */
+enum MHD_Result http_reply_not_allowed(struct MHD_Connection *connection, const char *methods);
 
 /* The connection among the page's; NULL: it is about to be closed. */
 struct reader *http_reader(struct MHD_Connection *connection);

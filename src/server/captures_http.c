@@ -137,7 +137,7 @@ enum MHD_Result captures_http_answer(void *opamp, const struct listener_request 
     struct parameters parameters;
     _cleanup_buf_ struct buf body = {0};
     if (strcmp(request->method, "POST") != 0)
-        return http_reply_text(request->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
+        return http_reply_not_allowed(request->connection, "POST");
     read_parameters(request, &parameters);
     if (parameters.fault)
         return http_reply_text(request->connection, MHD_HTTP_BAD_REQUEST, "%s", parameters.fault);

@@ -99,7 +99,7 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
         *ret = http_reply_text(connection, MHD_HTTP_TOO_MANY_REQUESTS,
                                "too many requests a second from this client: try again later");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
-        *ret = http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are supported");
+        *ret = http_reply_not_allowed(connection, "GET, HEAD, POST");
     else if (size > l->o.body_max_bytes)
         *ret = http_reply_text(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than %zu bytes",
                                l->o.body_max_bytes);

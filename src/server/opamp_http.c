@@ -180,7 +180,7 @@ enum MHD_Result opamp_http_answer(void *opamp, const struct listener_request *re
     struct opamp_report report;
     struct agent_verdict verdict;
     if (strcmp(request->method, "POST") != 0)
-        return http_reply_text(request->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST is supported");
+        return http_reply_not_allowed(request->connection, "POST");
     if (!is_protobuf(request))
         return http_reply_text(request->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Type must be " PROTOBUF);
     int r = read_body(request, &message);

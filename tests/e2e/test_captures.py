@@ -19,8 +19,8 @@ def test_capture_of_a_process(server, agent, workload, tmp_path):  # noqa: F811
     started = agent(*NO_REQUESTS, "--set", "budget.one_cpu=1000%", "--set", f"opamp.endpoint={centre}/v1/opamp", "--set", "opamp.interval=1", "--set", "opamp.headers=Authorization=Bearer%20agent",
                     "--set", f"otlp.captures_endpoint={centre}/v1development/profiles", "--set", "otlp.headers=Authorization=Bearer%20write", verb="agent")
 
-    def capture(query, token="capture"):
-        return ask(one.sql_port, "POST", f"/captures?{query}", None, {"Authorization": f"Bearer {token}"})
+    def capture(query, token="capture", method="POST"):
+        return ask(one.sql_port, method, f"/captures?{query}", None, {"Authorization": f"Bearer {token}"})
 
     def value(sql, expected=None, timeout_s=60):
         ends = time.monotonic() + timeout_s
@@ -34,6 +34,8 @@ def test_capture_of_a_process(server, agent, workload, tmp_path):  # noqa: F811
     value("SELECT count() > 0 FROM hosts", "1")
     host = value("SELECT host FROM hosts LIMIT 1")
     assert [capture(f"host={host}&pid=1", token)[0] for token in ("read", "write", "agent")] == [401, 401, 401]
+    status, headers, _ = capture("", method="GET")
+    assert (status, headers["Allow"]) == (405, "POST")
     faults = [("pid=1", 400), (f"host={host}", 400), (f"host={host}&pid=1&service=x", 400), (f"host={host}&pid=1&seconds=61", 400), ("host=elsewhere&pid=1", 404)]
     assert [capture(query)[0] for query, _ in faults] == [status for _, status in faults]
     status, _, body = capture(f"host={host}&pid={busy.running.pid}&seconds=2")

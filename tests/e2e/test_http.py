@@ -380,7 +380,7 @@ def test_a_reply_that_is_read_slowly_is_ended():
             slow.settimeout(30)
             slow.connect(("127.0.0.1", s.port))
             slow.sendall(f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{s.port}\r\n\r\n".encode())
-            wait_for(lambda: slow.recv(100) and len(list(descriptors.iterdir())) <= before, 20, "the end of the connection")
+            wait_for(lambda: (slow.recv(100), len(list(descriptors.iterdir())))[1] <= before, 20, "the end of the connection")  # after it, recv gives b""
             rest = 0
             while got := slow.recv(1 << 20):
                 rest += len(got)
