@@ -352,7 +352,7 @@ static int replace_findings(struct usdt_providers *n, struct process_probes *now
     if (before && !is_whole)
         merge_previous(before, now);
     struct process_probes *e = now->probes && HASH_COUNT(n->processes) < PROCESSES_MAX ? calloc(1, sizeof(*e)) : NULL;
-    if (before && has_unmapped(before, now))
+    if (n->options.unmapped && before && has_unmapped(before, now))
         n->options.unmapped(n->options.context, now->pid);
     if (before)
         remove_process(n, before);

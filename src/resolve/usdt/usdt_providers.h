@@ -35,7 +35,7 @@ struct usdt_providers_options {
     int (*appeared)(void *context, const struct usdt_provider_file *file, void **ret);
     void (*gone)(void *context, void *taken);
     /* Called when a running process no longer maps a file that it mapped at its last scan, or when that cannot be
-     * excluded because it maps more files than are tracked. */
+     * excluded because it maps more files than are tracked. NULL: the caller does not care. */
     void (*unmapped)(void *context, uint32_t pid);
 };
 

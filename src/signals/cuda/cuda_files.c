@@ -162,12 +162,6 @@ static void release_file(void *context, void *taken)
     free(file);
 }
 
-static void ignore_unmapping(void *context, uint32_t pid)
-{
-    (void)context;
-    (void)pid;
-}
-
 /* ---- life cycle ---- */
 
 int cuda_files_new(void *cuda_source, struct processes *processes, struct cuda_files **ret)
@@ -182,8 +176,7 @@ int cuda_files_new(void *cuda_source, struct processes *processes, struct cuda_f
                                                    .is_wanted = is_wanted,
                                                    .context = c,
                                                    .appeared = take_file,
-                                                   .gone = release_file,
-                                                   .unmapped = ignore_unmapping};
+                                                   .gone = release_file};
     int r = usdt_providers_new(&options, &c->files_in_use);
     if (r < 0)
         return r;

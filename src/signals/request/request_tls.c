@@ -213,12 +213,6 @@ static void release_file(void *context, void *taken)
     file_free(file);
 }
 
-static void ignore_unmapping(void *context, uint32_t pid)
-{
-    (void)context;
-    (void)pid;
-}
-
 /* ---- life cycle ---- */
 
 int request_tls_new(void *request_source, struct processes *processes, double agent_cpus, struct request_tls **ret)
@@ -234,8 +228,7 @@ int request_tls_new(void *request_source, struct processes *processes, double ag
                                                    .is_wanted = is_wanted,
                                                    .context = t,
                                                    .appeared = take_file,
-                                                   .gone = release_file,
-                                                   .unmapped = ignore_unmapping};
+                                                   .gone = release_file};
     int r = usdt_providers_new(&options, &t->files_in_use);
     if (r < 0)
         return r;
