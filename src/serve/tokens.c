@@ -152,22 +152,16 @@ bool tokens_accept(const struct tokens *tokens, const char *token, enum token_sc
     return accepted;
 }
 
-static void put_hex(const unsigned char *bytes, size_t size, char *ret)
-{
-    for (size_t i = 0; i < size; i++)
-        snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
-}
-
 int tokens_make(enum token_scope scope, char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES])
 {
     unsigned char random[RANDOM_BYTES], hash[SHA256_BYTES];
     char digits[2 * SHA256_BYTES + 1];
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return -errno;
-    put_hex(random, sizeof(random), digits);
+    hex_write(random, sizeof(random), digits);
     snprintf(ret_token, TOKEN_BYTES, PREFIX "%s", digits);
     sha256(ret_token, strlen(ret_token), hash);
-    put_hex(hash, sizeof(hash), digits);
+    hex_write(hash, sizeof(hash), digits);
     snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s %s", digits, token_scope_name(scope));
     return 0;
 }

@@ -1,6 +1,7 @@
 /* Requests for captures; see captures_http.h. */
 #include "server/captures_http.h"
 
+#include "base/hex.h"
 #include "base/units.h"
 #include "serve/authorization.h"
 #include "server/capture_row.h"
@@ -72,12 +73,6 @@ static void read_parameters(const struct listener_request *request, struct param
 
 /* ---- who asks ---- */
 
-static void put_hex(char *to, const unsigned char *bytes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /* The token is valid. Its hash is in the file of tokens, with a comment that says whose it is. */
 static void describe_client(const struct listener_request *request, struct capture *ret)
 {
@@ -85,7 +80,7 @@ static void describe_client(const struct listener_request *request, struct captu
     unsigned char hash[SHA256_BYTES];
     authorization_token(http_header(request->connection, "Authorization"), token);
     sha256(token, strlen(token), hash);
-    put_hex(ret->token, hash, (sizeof(ret->token) - 1) / 2);
+    hex_write(hash, (sizeof(ret->token) - 1) / 2, ret->token);
     explicit_bzero(token, sizeof(token));
     address_format(MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr,
                    ret->address);
@@ -98,7 +93,7 @@ static int add_capture(struct opamp *o, struct capture *capture)
     unsigned char id[(OPAMP_CAPTURE_ID_BYTES - 1) / 2];
     if (getrandom(id, sizeof(id), 0) != sizeof(id))
         return -EIO;
-    put_hex(capture->id, id, sizeof(id));
+    hex_write(id, sizeof(id), capture->id);
     capture->asked_ns = o->monotonic_ns();
     /* Who asked is on disk before the agent can begin. */
     const int r = capture_row_store(o->receiver, capture, &(struct capture_event){.state = "asked"});

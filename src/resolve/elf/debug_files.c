@@ -2,6 +2,7 @@
 #include "resolve/elf/debug_files.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -14,13 +15,6 @@
 #define CHECKED_BYTES_MAX (4ull << 30) /* of a debug file whose checksum is computed */
 #define CHECK_PIECE       (256u << 10)
 
-static void hex_of(const uint8_t *bytes, size_t count, char *ret)
-{
-    for (size_t i = 0; i < count; i++)
-        snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
-    ret[2 * count] = '\0';
-}
-
 int debug_files_has_build_id(const struct elf_file *file, const char *build_id)
 {
     uint8_t bytes[64];
@@ -28,7 +22,7 @@ int debug_files_has_build_id(const struct elf_file *file, const char *build_id)
     size_t count = elf_build_id(file, bytes);
     if (!count)
         return -ENOENT;
-    hex_of(bytes, count, text);
+    hex_write(bytes, count, text);
     return !strcmp(text, build_id);
 }
 
@@ -193,7 +187,7 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
     uint8_t bytes[64];
     char build_id[2 * sizeof(bytes) + 1] = "";
     size_t count = elf_build_id(file, bytes);
-    hex_of(bytes, count, build_id);
+    hex_write(bytes, count, build_id);
     for (enum view view = VIEW_OWN_ROOT; view <= VIEW_PROCESS_ROOT; view++) {
         int r = find_by_build_id(search, view, count ? build_id : search->build_id, ret);
         if (r < 0 && r != -EAGAIN)
@@ -237,7 +231,7 @@ int debug_files_find_alternative(const struct elf_file *file, const char *path, 
     char build_id[2 * 64 + 1];
     if (!length || length == size || size - length - 1 > 64)
         return -ENOENT;
-    hex_of((const uint8_t *)name + length + 1, size - length - 1, build_id);
+    hex_write((const uint8_t *)name + length + 1, size - length - 1, build_id);
     for (enum view view = VIEW_OWN_ROOT; view <= VIEW_PROCESS_ROOT; view++) {
         int r = find_by_build_id(search, view, build_id, ret);
         if (r < 0)

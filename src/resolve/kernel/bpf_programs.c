@@ -2,6 +2,8 @@
  * names and lines, which require loading its BTF, are read on the first lookup of an address in it. */
 #include "resolve/kernel/bpf_programs.h"
 
+#include "base/hex.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -371,8 +373,7 @@ static int fill_functions(struct detail *d, const struct program_info *p, const 
                 name = full;
         }
         char tag[2 * BPF_TAG_SIZE + 1];
-        for (int t = 0; t < BPF_TAG_SIZE; t++)
-            snprintf(tag + 2 * t, 3, "%02x", i ? p->tags[i][t] : p->info.tag[t]);
+        hex_write(i ? p->tags[i] : p->info.tag, BPF_TAG_SIZE, tag);
         f->start = p->starts[i];
         f->end = p->starts[i] + p->lengths[i];
         snprintf(f->name, sizeof(f->name), *name ? "bpf_prog_%s_%s" : "bpf_prog_%s", tag, name);

@@ -2,6 +2,7 @@
 #include "resolve/object/objects_files.h"
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "resolve/files/file_opener.h"
 
 #include <errno.h>
@@ -39,11 +40,7 @@ void objects_files_back_off(struct object_entry *e)
 
 void objects_files_set_build_id(struct object_entry *e, const uint8_t *build_id, size_t bytes)
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < bytes && i < OBJECT_BUILD_ID_MAX; i++) {
-        e->build_id[2 * i] = digits[build_id[i] >> 4];
-        e->build_id[2 * i + 1] = digits[build_id[i] & 15];
-    }
+    hex_write(build_id, bytes < OBJECT_BUILD_ID_MAX ? bytes : OBJECT_BUILD_ID_MAX, e->build_id);
 }
 
 /* Sets the identity of an object that was created without its file. */
