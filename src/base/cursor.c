@@ -87,6 +87,11 @@ const char *cursor_string(struct cursor *c)
     return (const char *)start;
 }
 
+bool cursor_is(struct cursor c, const char *text)
+{
+    return c.size == strlen(text) && (!c.size || memcmp(c.data, text, c.size) == 0);
+}
+
 void cursor_seek(struct cursor *c, size_t position)
 {
     if (c->failed || position > c->size)

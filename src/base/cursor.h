@@ -62,6 +62,9 @@ static inline uint64_t cursor_uleb128(struct cursor *c)
 /* A NUL-terminated string that lies entirely inside the span, borrowed, or NULL. */
 const char *cursor_string(struct cursor *c);
 
+/* Whether the whole span, wherever the position is, has this text. */
+bool cursor_is(struct cursor c, const char *text);
+
 /* Moves to `position` (from the start); fails when that is outside. */
 void cursor_seek(struct cursor *c, size_t position);
 void cursor_skip(struct cursor *c, size_t size);

@@ -37,11 +37,6 @@ static bool read_identification(struct cursor c, struct opamp_reply *ret)
     return !c.failed;
 }
 
-static bool is_text(struct cursor text, const char *other)
-{
-    return text.size == strlen(other) && memcmp(text.data, other, text.size) == 0;
-}
-
 /* False: it is too long, or has a NUL. */
 static bool copy_text(char *ret, size_t size, struct cursor text)
 {
@@ -86,7 +81,7 @@ static bool read_custom(struct cursor c, struct opamp_reply *ret)
             type = f.inside;
         else if (f.wire == PROTOBUF_BYTES && f.number == CUSTOM_MESSAGE_DATA)
             data = f.inside;
-    if (c.failed || !is_text(capability, OPAMP_CAPTURE) || !is_text(type, OPAMP_CAPTURE_START))
+    if (c.failed || !cursor_is(capability, OPAMP_CAPTURE) || !cursor_is(type, OPAMP_CAPTURE_START))
         return !c.failed;
     ret->has_capture = true;
     return read_capture(data, &ret->capture);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* An attribute of either list. */
 static struct cursor find_attribute(struct cursor description, const char *key)
@@ -93,9 +94,9 @@ static bool read_named_component(struct cursor entry, struct opamp_report *ret, 
     if (entry.failed || !read_component(value, &component))
         return false;
     append_problem(ret, used, name, &component);
-    if (otlp_text_is(name, OPAMP_COMPONENT_BUDGET))
+    if (cursor_is(name, OPAMP_COMPONENT_BUDGET))
         ret->detail = component.status;
-    else if (otlp_text_is(name, OPAMP_COMPONENT_LOSSES))
+    else if (cursor_is(name, OPAMP_COMPONENT_LOSSES))
         ret->has_losses = read_number(component.status, &ret->losses);
     return true;
 }
@@ -145,7 +146,7 @@ static bool read_capabilities(struct cursor c, struct opamp_report *ret)
     struct protobuf_field f;
     while (protobuf_next_field(&c, &f))
         if (f.number == CUSTOM_CAPABILITIES_NAMES)
-            ret->takes_captures |= otlp_text_is(otlp_inside(&c, &f), OPAMP_CAPTURE);
+            ret->takes_captures |= cursor_is(otlp_inside(&c, &f), OPAMP_CAPTURE);
     return !c.failed;
 }
 
@@ -177,7 +178,7 @@ static bool read_custom(struct cursor c, struct opamp_report *ret)
             type = otlp_inside(&c, &f);
         else if (f.number == CUSTOM_MESSAGE_DATA)
             data = otlp_inside(&c, &f);
-    if (c.failed || !otlp_text_is(capability, OPAMP_CAPTURE) || !otlp_text_is(type, OPAMP_CAPTURE_STATE))
+    if (c.failed || !cursor_is(capability, OPAMP_CAPTURE) || !cursor_is(type, OPAMP_CAPTURE_STATE))
         return !c.failed;
     return read_capture_state(data, ret);
 }

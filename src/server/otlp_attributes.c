@@ -220,7 +220,7 @@ struct cursor otlp_find_text(struct cursor message, uint32_t number, const char 
     struct protobuf_field f;
     struct cursor name, value, text;
     while (protobuf_next_field(&message, &f))
-        if (f.number == number && read_pair(f.inside, &name, &value) == 0 && otlp_text_is(name, key) &&
+        if (f.number == number && read_pair(f.inside, &name, &value) == 0 && cursor_is(name, key) &&
             otlp_value_is_text(value, &text))
             return text;
     return (struct cursor){0};

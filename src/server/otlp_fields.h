@@ -4,13 +4,6 @@
 #include "base/protobuf.h"
 #include "lib/otlp/fields.h"
 
-#include <string.h>
-
-static inline bool otlp_text_is(struct cursor text, const char *other)
-{
-    return text.size == strlen(other) && memcmp(text.data, other, text.size) == 0;
-}
-
 /* The contents of a string, bytes, message or packed field of `message`; empty, and the message failed, for another
  * wire type. */
 static inline struct cursor otlp_inside(struct cursor *message, const struct protobuf_field *f)

@@ -180,9 +180,9 @@ static int read_attributes(const struct common *c, struct cursor message, struct
     for (uint64_t index; otlp_next_number(&indices, &index);) {
         const struct profile_attribute *a =
             &c->dictionary->attributes[profile_index(c->dictionary, OTLP_ATTRIBUTE, index)];
-        if (otlp_text_is(a->key, "thread.id")) {
+        if (cursor_is(a->key, "thread.id")) {
             ret->thread_id = a->integer;
-        } else if (otlp_text_is(a->key, "thread.name")) {
+        } else if (cursor_is(a->key, "thread.name")) {
             ret->thread_name = a->text;
         } else if (a->size) { /* 0: the dictionary has no attributes */
             count++;

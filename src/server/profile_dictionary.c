@@ -37,7 +37,7 @@ static struct cursor find_text(const struct profile_dictionary *d, struct cursor
 {
     struct otlp_numbers indices = otlp_numbers_of(message, number, PROTOBUF_VARINT);
     for (uint64_t index; otlp_next_number(&indices, &index);)
-        if (otlp_text_is(d->attributes[profile_index(d, OTLP_ATTRIBUTE, index)].key, key))
+        if (cursor_is(d->attributes[profile_index(d, OTLP_ATTRIBUTE, index)].key, key))
             return d->attributes[profile_index(d, OTLP_ATTRIBUTE, index)].text;
     return (struct cursor){0};
 }

@@ -149,7 +149,7 @@ static bool read_label(struct cursor c, const struct label_keys *wanted, struct 
     while (protobuf_next_field(&c, &f))
         *(f.number == LABEL_KEY ? &key : f.number == LABEL_VALUE ? &value : &(struct cursor){0}) = f.inside;
     for (size_t i = 0; i < wanted->count && !c.failed; i++)
-        if (key.size == strlen(wanted->keys[i]) && memcmp(key.data, wanted->keys[i], key.size) == 0)
+        if (cursor_is(key, wanted->keys[i]))
             s->has_value[i] = copy_name(&value, s->values[i], VALUE_BYTES, "-._");
     return !c.failed;
 }
@@ -464,7 +464,7 @@ static bool has_key(const char *keys, const char *key)
 {
     struct cursor part;
     while (next_part(&keys, &part))
-        if (part.size == strlen(key) && memcmp(part.data, key, part.size) == 0)
+        if (cursor_is(part, key))
             return true;
     return false;
 }

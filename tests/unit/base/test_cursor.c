@@ -28,6 +28,16 @@ static void test_integers(void **state)
     assert_true(c.failed);
 }
 
+static void test_whole_text(void **state)
+{
+    (void)state;
+    assert_true(cursor_is(cursor_over("cpu", 3), "cpu"));
+    assert_false(cursor_is(cursor_over("cpu", 3), "cp"));
+    assert_false(cursor_is(cursor_over("cpu", 2), "cpu"));
+    assert_false(cursor_is(cursor_over("cpu", 4), "cpu")); /* a NUL is one of its bytes */
+    assert_true(cursor_is((struct cursor){0}, ""));
+}
+
 static void test_failure_sticks(void **state)
 {
     (void)state;
@@ -173,10 +183,11 @@ static void test_empty_span_without_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers), cmocka_unit_test(test_failure_sticks),
-        cmocka_unit_test(test_uleb128),  cmocka_unit_test(test_sleb128),
-        cmocka_unit_test(test_strings),  cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_subspans), cmocka_unit_test(test_empty_span_without_data),
+        cmocka_unit_test(test_integers),   cmocka_unit_test(test_failure_sticks),
+        cmocka_unit_test(test_uleb128),    cmocka_unit_test(test_sleb128),
+        cmocka_unit_test(test_strings),    cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_subspans),   cmocka_unit_test(test_empty_span_without_data),
+        cmocka_unit_test(test_whole_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
