@@ -13,7 +13,7 @@ static void put_call(uint64_t us, uint64_t socket)
     put_run(us + 5, POLLER);
     put_receive(us + 10, POLLER, socket);
     put_local_send(us + 20, POLLER, PIPE_WRITER, PIPE, RECORDER_UNIX);
-    put_sleep(us + 30, POLLER, SYS_epoll_wait, 7);
+    put_sleep(us + 30, POLLER, SYS_epoll_pwait, 7);
 }
 
 /* The loop computes for A until 700. It is preempted meanwhile. */
@@ -26,7 +26,7 @@ static void put_blocker(void)
 
 static void put_start(void)
 {
-    put_sleep(10, POLLER, SYS_epoll_wait, 7);
+    put_sleep(10, POLLER, SYS_epoll_pwait, 7);
     put_run(15, LOOP);
 }
 
@@ -57,7 +57,7 @@ static void test_timer_while_the_loop_works_for_another(void **state)
     put_start();
     put_call(100, R);
     put_receive(140, LOOP, PIPE);
-    put_sleep(150, LOOP, SYS_epoll_wait, 4);
+    put_sleep(150, LOOP, SYS_epoll_pwait, 4);
     put_call(300, A);
     put_waking(320, LOOP, POLLER, SYS_write, 9);
     put_run(330, LOOP);
@@ -94,11 +94,11 @@ static void put_help(bool is_by_worker)
     } else {
         put_waking(740, POLLER, LOOP, SYS_write, 8);
     }
-    put_sleep(742, LOOP, SYS_epoll_wait, 4);
+    put_sleep(742, LOOP, SYS_epoll_pwait, 4);
     put_run(750, POLLER);
     put_local_send(760, POLLER, PIPE_WRITER, PIPE, RECORDER_UNIX);
     put_waking(760, LOOP, POLLER, SYS_write, 9);
-    put_sleep(770, POLLER, SYS_epoll_wait, 7);
+    put_sleep(770, POLLER, SYS_epoll_pwait, 7);
     put_run(765, LOOP);
     put_receive(780, LOOP, PIPE);
     put_reply(800, TASK, R);
