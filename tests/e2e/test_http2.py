@@ -111,7 +111,7 @@ def test_model_on_a_connection_that_is_older_than_the_agent(sonde, agent, grpc_s
     watching = agent(*NO_BUDGET)
     for path, payload in calls:
         client.reply(client.call(path, payload))
-    found = recorded(sonde, watching, 2, protocol="grpc")
+    found = recorded(sonde, watching, 2, protocol="grpc", port=port_of(grpc_server))
     assert {request["route"] for request in found} == {"/inference.GRPCInferenceService/* resnet:2", "*"}, found
     assert "secret" not in str(why(sonde, watching))
     text = subprocess.run([sonde, "requests", "--agent", f"127.0.0.1:{watching.port}"], capture_output=True, text=True, timeout=60, check=True).stdout

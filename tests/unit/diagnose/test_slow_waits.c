@@ -90,9 +90,25 @@ static void test_a_wait_ends_with_the_wake_up(void **state)
 static void test_an_uninterruptible_sleep_counts_in_any_call_that_is_not_made_to_wait(void **state)
 {
     static const int slow[] = {SYS_read, SYS_write, SYS_ioctl, SYS_munmap, SYS_execve, SYS_clone, SYS_recvfrom},
-                     waiting[] = {SYS_futex,      SYS_flock,   SYS_nanosleep, SYS_wait4, SYS_exit_group,
-                                  SYS_epoll_wait, SYS_accept4, SYS_pselect6,  SYS_vfork, SYS_io_uring_enter,
-                                  SYS_poll,       SYS_select,  SYS_waitid};
+                     waiting[] = {
+                         SYS_futex,
+                         SYS_flock,
+                         SYS_nanosleep,
+                         SYS_wait4,
+                         SYS_exit_group,
+                         SYS_accept4,
+                         SYS_pselect6,
+                         SYS_io_uring_enter,
+                         SYS_waitid,
+                         SYS_epoll_pwait,
+                         SYS_ppoll,
+#if defined(__x86_64__)
+                         SYS_poll,
+                         SYS_select,
+                         SYS_vfork,
+                         SYS_epoll_wait,
+#endif
+                     };
     (void)state;
     for (size_t i = 0; i < array_size(slow); i++)
         expect_slow(RECORDER_UNINTERRUPTIBLE, slow[i], true);
@@ -103,10 +119,23 @@ static void test_an_uninterruptible_sleep_counts_in_any_call_that_is_not_made_to
 
 static void test_an_interruptible_sleep_counts_in_calls_that_wait_for_no_event(void **state)
 {
-    static const int slow[] = {SYS_openat, SYS_unlinkat, SYS_fsync, SYS_statx, SYS_connect},
-                     waiting[] = {SYS_read,         SYS_write, SYS_recvmsg, SYS_sendto,          SYS_ioctl,
-                                  SYS_epoll_wait,   SYS_futex, SYS_pause,   SYS_rt_sigtimedwait, SYS_msgrcv,
-                                  SYS_io_getevents, SYS_accept};
+    static const int slow[] = {SYS_openat, SYS_unlinkat, SYS_fsync, SYS_statx, SYS_connect}, waiting[] = {
+        SYS_read,
+        SYS_write,
+        SYS_recvmsg,
+        SYS_sendto,
+        SYS_ioctl,
+        SYS_epoll_pwait,
+        SYS_futex,
+        SYS_rt_sigtimedwait,
+        SYS_msgrcv,
+        SYS_io_getevents,
+        SYS_accept,
+#if defined(__x86_64__)
+        SYS_pause,
+        SYS_epoll_wait,
+#endif
+    };
     (void)state;
     for (size_t i = 0; i < array_size(slow); i++)
         expect_slow(0, slow[i], true);
