@@ -24,14 +24,15 @@ def exclusive(place):
         yield
 
 
-def environment(name, needed, interpreters, fit="True"):
-    """The bin directory of an environment with the packages `needed`, using the first interpreter where the expression `fit` is true."""
+def environment(name, needed, interpreters, fit="True", build_s=400):
+    """The bin directory of an environment with the packages `needed`, using the first interpreter where the expression `fit` is true. `build_s`: how long
+    a package may take, which some have to be compiled for."""
     place = BUILD / name
     with exclusive(place):
-        return create_environment(place, needed, interpreters, fit)
+        return create_environment(place, needed, interpreters, fit, build_s)
 
 
-def create_environment(place, needed, interpreters, fit):
+def create_environment(place, needed, interpreters, fit, build_s):
     done = place / "complete"
     if done.exists() and done.read_text() == str(needed):
         return place / "bin"
@@ -42,9 +43,9 @@ def create_environment(place, needed, interpreters, fit):
     shutil.rmtree(place, ignore_errors=True)
     for command in ([interpreter, "-m", "venv", place], [place / "bin/pip", "install", "-q", "--disable-pip-version-check", *needed]):
         try:
-            made = subprocess.run(command, capture_output=True, text=True, timeout=400)
+            made = subprocess.run(command, capture_output=True, text=True, timeout=build_s)
         except subprocess.TimeoutExpired as late:
-            raise Missing(f"{needed[0]} was not there within 400 s from PyPI") from late
+            raise Missing(f"{needed[0]} was not there within {build_s} s from PyPI") from late
         if made.returncode != 0:
             raise Missing(f"{needed[0]} cannot be had: " + (made.stderr.strip() or made.stdout.strip())[-200:])
     done.write_text(str(needed))

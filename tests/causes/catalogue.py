@@ -55,6 +55,7 @@ CAUSES = {
     "query_cpu": Cause("cpu", "query_cpu", 100),
     "stream": Cause("sleep", "stream", 300, at_once=6, before=BESIDE),
     "stream_sync": Cause("sleep", "stream_sync", 300, at_once=6, before=BESIDE),
+    "stream_queue": Cause("sleep", "stream_queue", 300, at_once=6, before=BESIDE),
     "stream_service": Cause("downstream", "stream_service", 300, at_once=6, before=BESIDE),
     "clean_beside": Cause("", "clean", before=(*BESIDE, ("stream", 150), ("stream", 200))),
     "to_thread": Cause("sleep", "to_thread", 150, at_once=3, before=BESIDE),
@@ -80,7 +81,7 @@ IN_PYTHON = (*ANY, "retransmission", "reclaim", "interrupts", "lock", "lock_spin
 INFERENCE = (*IN_PYTHON, "slow_worker")
 
 FASTAPI = ("fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "uvloop==0.23.0", "httpx==0.28.1", "anyio==4.16.0")
-STREAMING = ("clean", "clean_beside", "stream", "stream_sync", "stream_service", "to_thread", "to_threadpool", "def_route", "thread_cpu", "downstream_beside")
+STREAMING = ("clean", "clean_beside", "stream", "stream_sync", "stream_queue", "stream_service", "to_thread", "to_threadpool", "def_route", "thread_cpu", "downstream_beside")
 TASKS = ("clean_beside", "task_group", "anyio_group", "gather_threads", "group_threads", "anyio_threads", "gather_service", "wait_for", "gil")
 WEB, MLSERVER = ("uvicorn==0.54.0", "gunicorn==23.0.0", "asyncpg==0.30.0"), ("mlserver==1.7.1", "uvloop<0.22")
 GRPC = ("grpcio==1.74.0",)

@@ -523,6 +523,19 @@ static const char *walk_back(struct path_walk *w)
     return w->end_reason ? w->end_reason : "the flight recorder had overwritten its events";
 }
 
+/* Threads of the pool did such work, be it for this request or for others at the same time. */
+static void set_owners_of_jobs(const struct path_walk *w, uint32_t loop_tid)
+{
+    for (size_t i = 0; w->is_one_of && i < w->out->count; i++) {
+        struct path_segment *s = &w->out->items[i];
+        if (s->tid == loop_tid || s->pid != w->task_pid ||
+            (s->owner != REQUEST_OWNER_THIS && s->owner != REQUEST_OWNER_OTHER))
+            continue;
+        s->owner = REQUEST_OWNER_SEVERAL;
+        s->is_inferred = true;
+    }
+}
+
 int critical_path_find(const struct flight_index *index, const struct critical_path_request *request,
                        struct path_segments *ret)
 {
@@ -549,7 +562,10 @@ int critical_path_find(const struct flight_index *index, const struct critical_p
     w.schedules_itself = request->schedules_itself;
     w.task_pid = w.thread->pid;
     path_task_start(&w, reply);
-    r = path_segments_finish(ret, walk_back(&w)) ?: path_interrupts_take(index, ret)
+    const uint32_t loop_tid = (uint32_t)w.thread->key;
+    const char *reason = walk_back(&w);
+    set_owners_of_jobs(&w, loop_tid);
+    r = path_segments_finish(ret, reason) ?: path_interrupts_take(index, ret)
         ?: path_reclaim_take(index, ret) ?: path_taken_find(index, ret);
     for (size_t i = 0; r == 0 && request->is_shared && i < ret->count; i++)
         ret->items[i].is_inferred = true;

@@ -4,6 +4,7 @@
 #include "diagnose/path/path_holder.h"
 #include "diagnose/path/path_marks.h"
 #include "diagnose/path/path_wait.h"
+#include "diagnose/path/task_request.h"
 #include "diagnose/path/task_wait.h"
 
 #define MESSAGE_NS 1000000 /* from the record of a finished job until its message arrives, at most */
@@ -43,6 +44,8 @@ void path_job_find(struct path_walk *w)
         return;
     w->finished = find_last_job(w, from_ns);
     w->is_unpaired = !w->finished && task_is_any_finished(w->index, w->task_pid, from_ns, w->t_ns);
+    if (w->is_unpaired && w->out->count == 0)
+        w->is_one_of = task_are_several_unknown(w->index, w->task_pid, w->subjects[0], from_ns, w->t_ns);
     if (w->finished) {
         w->handed = NULL;
         w->floor_ns = w->finished->time_ns;

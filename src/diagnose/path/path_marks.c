@@ -6,6 +6,7 @@
 #include "diagnose/path/path_turn.h"
 #include "diagnose/path/path_wait.h"
 #include "diagnose/path/task_request.h"
+#include "diagnose/path/task_wait.h"
 
 /* [from, w->t) passed until bytes from another process of this node arrived at `to`. They were sent on socket
  * `asked_on` of this request's work; 0: not known. If TCP had to send them again, the request waited for the service
@@ -425,9 +426,26 @@ static void at_idle_worker(struct path_walk *w, const struct work_slice *slice, 
     path_walk_go_to(w, slice->tid, slice->end_ns);
 }
 
+/* The thread finished a job at w->t_ns. Whether that was this request's, as is the next one, where the walk comes from:
+ * both were for one task, and a part of the reply was sent between their ends. */
+static bool is_end_of_own_job(const struct path_walk *w)
+{
+    const uint32_t tid = (uint32_t)w->thread->key;
+    const struct recorder_record *ended = task_job_before(w->index, tid, w->floor_ns, w->t_ns + 1),
+                                 *next = ended ? task_job_after(w->index, tid, w->t_ns) : NULL;
+    if (!next || !task_job_is_for(w->index, ended, next->object))
+        return false;
+    const struct flight_list *socket = flight_index_socket(w->index, w->subjects[0]);
+    const uint32_t last = flight_operation_before(socket, next->time_ns);
+    return last != FLIGHT_NONE && socket->events[last].role == FLIGHT_SENDS &&
+           socket->events[last].record->time_ns > w->t_ns;
+}
+
 void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns)
 {
     struct work_slice slice;
+    if (is_end && is_end_of_own_job(w))
+        return; /* the walk goes on in this thread */
     if (is_end && w->depth > 0)
         w->depth--;
     const unsigned depth = w->depth;

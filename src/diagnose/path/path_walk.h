@@ -47,6 +47,7 @@ struct path_walk {
     uint32_t loop_tid; /* if so, the thread that ran `task` when it replied: its event loop; 0: not known */
     uint64_t task; /* the request's task there, that which replied if the program does not schedule itself; 0: not known
                     */
+    bool is_one_of; /* the jobs were for this request, or for others at the same time */
     struct path_waiting_task waiting[PATH_TASKS_MAX]; /* for `task`, if the program schedules itself: the first one is
                                                          the request's own */
     unsigned waiting_count;

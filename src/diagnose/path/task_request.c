@@ -110,6 +110,36 @@ uint64_t task_request_of_job(const struct flight_index *index, const struct reco
     return request_of(index, recorder_high(job->value), job->object, job->time_ns);
 }
 
+/* Whether the window's record `i` shows that a thread of process `pid` finished a job, and the task that awaited it:
+ * records of the tasks that wait for that one follow at once. */
+static bool is_end_of_job(const struct flight_window *window, size_t i, uint32_t pid)
+{
+    const struct recorder_record *r = &window->records[i], *before = i > 0 ? r - 1 : NULL;
+    return r->kind == RECORDER_TASK && r->flags == RECORDER_TASK_FINISHED && recorder_high(r->value) == pid &&
+           !(before && before->kind == RECORDER_TASK && before->flags == RECORDER_TASK_FINISHED &&
+             before->tid == r->tid && before->time_ns == r->time_ns);
+}
+
+bool task_are_several_unknown(const struct flight_index *index, uint32_t pid, uint64_t socket, uint64_t from_ns,
+                              uint64_t to_ns)
+{
+    const struct flight_window *window = flight_index_window(index);
+    uint64_t seen = 0; /* a task that may work for the request */
+    for (size_t i = flight_window_since(window, from_ns + 1);
+         i < window->count && window->records[i].time_ns < to_ns && flight_index_spend(index); i++) {
+        const struct recorder_record *r = &window->records[i];
+        if (!is_end_of_job(window, i, pid) || r->object == seen)
+            continue;
+        const uint64_t request = task_request_of_job(index, r);
+        if (request && request != socket)
+            continue;
+        if (seen)
+            return true;
+        seen = r->object;
+    }
+    return false;
+}
+
 uint64_t task_request_of_question(const struct flight_index *index, uint64_t cookie, uint64_t t_ns)
 {
     const struct flight_list *socket = flight_index_socket(index, cookie);

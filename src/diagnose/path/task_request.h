@@ -16,6 +16,11 @@ const struct recorder_record *task_job_find(const struct flight_index *index, ui
 /* Returns the request of the task that a thread has finished a job for. `job`: a record of task_job_find. */
 uint64_t task_request_of_job(const struct flight_index *index, const struct recorder_record *job);
 
+/* Whether threads of process `pid` finished jobs in (from_ns, to_ns) for two tasks or more, each of which may work for
+ * the request of `socket`: no task is known to work for another one. */
+bool task_are_several_unknown(const struct flight_index *index, uint32_t pid, uint64_t socket, uint64_t from_ns,
+                              uint64_t to_ns);
+
 /* The request of a task that sent something on socket `cookie` before `t_ns`, after the previous read: a read at `t_ns`
  * returns the answer. The last task that has a known request. */
 uint64_t task_request_of_question(const struct flight_index *index, uint64_t cookie, uint64_t t_ns);

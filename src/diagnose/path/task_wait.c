@@ -171,6 +171,16 @@ const struct recorder_record *task_job_before(const struct flight_index *index, 
     return NULL;
 }
 
+const struct recorder_record *task_job_after(const struct flight_index *index, uint32_t tid, uint64_t t_ns)
+{
+    const struct flight_list *tasks = flight_index_tasks_of(index, tid);
+    const uint32_t before = flight_list_before(tasks, t_ns + 1);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; tasks && i < tasks->count && flight_index_spend(index); i++)
+        if (tasks->events[i].record->flags == RECORDER_TASK_FINISHED)
+            return tasks->events[i].record;
+    return NULL;
+}
+
 bool task_job_is_for(const struct flight_index *index, const struct recorder_record *job, uint64_t id)
 {
     const struct flight_list *tasks = flight_index_tasks_of(index, job->tid);

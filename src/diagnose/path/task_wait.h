@@ -32,6 +32,9 @@ bool task_is_any_finished(const struct flight_index *index, uint32_t pid, uint64
 const struct recorder_record *task_job_before(const struct flight_index *index, uint32_t tid, uint64_t from_ns,
                                               uint64_t to_ns);
 
+/* Returns the first record after `t_ns` that thread `tid` finished a job; NULL if there is no such record. */
+const struct recorder_record *task_job_after(const struct flight_index *index, uint32_t tid, uint64_t t_ns);
+
 /* Whether the job of this record of task_job_before was for task `id`, or for a task that `id` waits for. */
 bool task_job_is_for(const struct flight_index *index, const struct recorder_record *job, uint64_t id);
 
