@@ -548,7 +548,10 @@ class Bench:
 
     def centre(self):
         """What `sonde server` takes, keeps and answers, with its engine, on the CPUs of the senders."""
-        import server  # needs numpy and the engine, as no other row does
+        try:
+            import server  # needs numpy and the engine, as no other row does
+        except ModuleNotFoundError as error:
+            raise packages.Missing(f"this Python has {error}".replace("No module", "no module")) from error
         server.measure_server(self)
 
     NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire", "protocols", "drops", "interrupts", "reclaim"}  # rows whose cells name their peers, because they differ from the table's
