@@ -2,6 +2,7 @@
 #include "server/chdb_library.h"
 
 #include "base/cleanup.h"
+#include "server/engine_files.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +39,9 @@ static bool find(void *library, const char *name, void *ret_function)
 int chdb_library_load(const char *path, struct chdb_library *ret)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    return library && find(library, "chdb_connect", &ret->connect) &&
+    if (!library || engine_files_guard(library) < 0)
+        return -ENOENT;
+    return find(library, "chdb_connect", &ret->connect) &&
                    find(library, "chdb_reset_signal_handlers", &ret->reset_signals) &&
                    find(library, "chdb_close_conn", &ret->close) && find(library, "chdb_query_n", &ret->query) &&
                    find(library, "chdb_result_buffer", &ret->result_data) &&

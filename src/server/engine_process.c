@@ -7,11 +7,13 @@
 #include "server/chdb_library.h"
 #include "server/engine_confine.h"
 #include "server/engine_wire.h"
+#include "server/spool_files.h"
 #include "server/tables.h"
 #include "server/views.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -21,8 +23,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define CLOSE_S            10
-#define READER_MEMORY_PART 2 /* of the process's limit, for one query */
+#define CLOSE_S                 10
+#define CONFIGURATION_MAX_BYTES 65536
+#define READER_MEMORY_PART      2 /* of the process's limit, for one query */
 
 /* How a session of the library begins. */
 struct opening {
@@ -118,6 +121,19 @@ static void renew_session(struct session *s)
         _exit(1); /* the server starts another process */
 }
 
+/* The engine sets a part aside that it cannot read when it starts. The parts that were merged into it may still be
+ * there in its place. */
+static void report_damaged_parts(const struct session *s)
+{
+    _cleanup_buf_ struct buf sql = {0}, found = {0};
+    buf_puts(&sql, "SELECT concat(toString(count()), ' parts of tables, such as ', min(table), '/', min(name)) "
+                   "FROM system.detached_parts WHERE database = '" TABLES_DATABASE "' AND reason LIKE 'broken%' "
+                   "HAVING count() > 0");
+    if (run_statement(s, &sql, &found) == 0 && found.size)
+        log_warning("the engine has set aside %.*s, that were damaged on disk: rows may be missing",
+                    (int)found.size - 1, found.data);
+}
+
 /* ---- views ---- */
 
 static int create_view(const struct session *s, size_t view, struct buf *why)
@@ -210,19 +226,26 @@ static void *run_session(void *session)
 
 /* ---- start and end ---- */
 
-/* The library takes these limits from a file only. Most caches of a server are gigabytes by default. */
+/* The library takes these limits from a file only. Most caches of a server are gigabytes by default. A file that has
+ * them is left alone: the disk may be full. */
 static int write_configuration(const char *path, uint64_t memory_bytes)
 {
-    FILE *f = fopen(path, "we");
-    if (!f)
+    _cleanup_buf_ struct buf text = {0}, before = {0};
+    buf_printf(&text,
+               "<clickhouse>\n  <max_server_memory_usage>%" PRIu64 "</max_server_memory_usage>\n"
+               "  <mark_cache_size>%" PRIu64 "</mark_cache_size>\n  <primary_index_cache_size>%" PRIu64
+               "</primary_index_cache_size>\n  <index_mark_cache_size>%" PRIu64 "</index_mark_cache_size>\n"
+               "  <background_pool_size>2</background_pool_size>\n</clickhouse>\n",
+               memory_bytes, memory_bytes / 16, memory_bytes / 16, memory_bytes / 32);
+    _cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || buf_error(&text) < 0)
+        return fd < 0 ? -errno : buf_error(&text);
+    int r = buf_read_fd(&before, fd, CONFIGURATION_MAX_BYTES);
+    if (r == 0 && before.size == text.size && memcmp(before.data, text.data, text.size) == 0)
+        return 0;
+    if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return -errno;
-    fprintf(f,
-            "<clickhouse>\n  <max_server_memory_usage>%" PRIu64 "</max_server_memory_usage>\n"
-            "  <mark_cache_size>%" PRIu64 "</mark_cache_size>\n  <primary_index_cache_size>%" PRIu64
-            "</primary_index_cache_size>\n  <index_mark_cache_size>%" PRIu64 "</index_mark_cache_size>\n"
-            "  <background_pool_size>2</background_pool_size>\n</clickhouse>\n",
-            memory_bytes, memory_bytes / 16, memory_bytes / 16, memory_bytes / 32);
-    return fclose(f) != 0 ? -errno : 0;
+    return spool_write_all(fd, text.data, text.size);
 }
 
 /* The library's arguments. The process ends when it has no connection: `o` is never freed. */
@@ -257,8 +280,10 @@ static int open_sessions(struct session *sessions, const struct opening *opening
         r = open_session(&sessions[i], why);
         if (r == 0 && sessions[i].may_insert) {
             r = create_tables(&sessions[i], keep_days, why);
-            if (r == 0)
+            if (r == 0) {
+                report_damaged_parts(&sessions[i]);
                 create_views(&sessions[i]);
+            }
         }
     }
     return r;

@@ -1,4 +1,5 @@
 """The centre when something fails: kill -9 of both processes, a full disk, a damaged one, and two servers in one directory."""
+import contextlib
 import http.client
 import os
 import random
@@ -20,8 +21,8 @@ class Senders:
     """Threads that send batches of spans with numbers of their own, every other one by gRPC, and send a batch again until it is acknowledged, whatever
     happens to the server."""
 
-    def __init__(self, count, server):
-        self.acknowledged, self.ends, self.server = [set() for _ in range(count)], threading.Event(), server
+    def __init__(self, count, server, name="GET /"):
+        self.acknowledged, self.ends, self.server, self.name = [set() for _ in range(count)], threading.Event(), server, name
         self.threads = [threading.Thread(target=self.send, args=(index,)) for index in range(count)]
         for thread in self.threads:
             thread.start()
@@ -29,7 +30,7 @@ class Senders:
     def send(self, index):
         for batch in range(1, 1_000_000):
             numbers = [index << 40 | batch << 8 | i for i in range(1, 21)]
-            packet = request([span(number) for number in numbers])
+            packet = request([span(number, self.name) for number in numbers])
             while not self.deliver(packet, by_grpc=index % 2):
                 time.sleep(0.01)
             self.acknowledged[index].update(numbers)
@@ -100,6 +101,60 @@ def test_full_disk_is_back_pressure(run, sonde, file_system):  # noqa: F811
         wait_for(lambda: one.post("/v1/traces", batch)[0] == 200, 20, "an acknowledgement", one.running.error)
     one.await_value("SELECT count(), uniqExact(TraceId) FROM otel_traces", "12000\t12000", 60)
     assert one.running.stop() == 0
+
+
+class Filler(threading.Thread):
+    """Fills the disk, frees a little of it at a time, and frees all, again and again, so that it is full at each place where the server and the engine write."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.ends, self.turns, self.pauses = path, threading.Event(), 0, random.Random(1)
+        self.start()
+
+    def run(self):
+        while not self.ends.is_set():
+            fill(self.path)
+            for _ in range(20):
+                with contextlib.suppress(OSError):
+                    os.truncate(self.path, max(0, self.path.stat().st_size - self.pauses.randrange(4096, 200_000)))
+                time.sleep(self.pauses.uniform(0, 0.05))
+            self.path.unlink()
+            self.turns += 1
+            time.sleep(self.pauses.uniform(0.1, 0.6))
+
+    def finish(self):
+        self.ends.set()
+        self.join(60)
+
+
+@pytest.mark.thorough
+def test_disk_that_fills_again_and_again_loses_nothing(run, sonde, file_system):  # noqa: F811
+    """The engine's library does not notice that its writes fail: without engine_files.c, it has parts without data after a few turns."""
+    place, library = file_system("tmpfs"), engine_library()
+    one = start_server(run, sonde, place / "data", library=library)
+    one.await_value("SELECT 1", "1")
+    senders, filler = Senders(2, one, "x" * 2000), Filler(place / "filler")
+    wait_for(lambda: filler.turns == 20, 120, "turns", one.running.error)
+    filler.finish()
+    total = senders.finish()
+    assert total > 1000
+    one.await_value("SELECT count(), uniqExact(TraceId) FROM otel_traces", f"{total}\t{total}", 120)
+    empty = [path for path in (place / "data/engine/store").glob("*/*/2*_*_*_*/checksums.txt") if path.stat().st_size == 0]
+    assert not empty
+    assert one.running.stop() == 0
+
+
+def test_damaged_part_is_reported(server, tmp_path):  # noqa: F811
+    """The server starts without its rows, and says so."""
+    one = server()
+    assert one.post("/v1/traces", request([span(1)]))[0] == 200
+    one.await_value("SELECT count() FROM otel_traces", "1")
+    assert one.running.stop() == 0
+    columns, = (tmp_path / "data/engine/store").glob("*/*/2*_*_*_*/columns.txt")
+    columns.write_bytes(b"")
+    again = server()
+    again.await_value("SELECT count() FROM otel_traces", "0")
+    assert f"set aside 1 parts of tables, such as otel_traces/broken-on-start_{columns.parent.name}, that were damaged" in again.running.error
 
 
 def test_second_server_is_refused(server, sonde, tmp_path):  # noqa: F811
