@@ -298,19 +298,39 @@ static int receive_reply(int socket, uint64_t deadline_ns, struct buf *out)
     return reply.error < 0 ? reply.error : buf_error(out);
 }
 
-int engine_insert(struct engine *e, enum table table, uint64_t token, int rows_fd, struct buf *why)
+/* For the loader: by the first session. */
+static int load_request(struct engine *e, const struct engine_request *request, int fd, struct buf *out)
 {
-    const struct engine_request request = {.kind = ENGINE_INSERT, .table = table, .token = token};
-    const struct descriptors with = {.fds = {rows_fd, -1}};
+    const struct descriptors with = {.fds = {fd, -1}};
     struct engine_session *session;
     int r = take_session(e, 0, 0, &session);
     if (r < 0)
         return r;
     const uint64_t deadline_ns = clock_monotonic_ns() + INSERT_NS;
-    r = descriptors_send(session->socket, &request, sizeof(request), &with, 0);
-    r = r < 0 ? -EPIPE : receive_reply(session->socket, deadline_ns, why);
+    r = descriptors_send(session->socket, request, sizeof(*request), &with, 0);
+    r = r < 0 ? -EPIPE : receive_reply(session->socket, deadline_ns, out);
     give_back_session(e, session, r);
     return r;
+}
+
+int engine_last_blocks(struct engine *e, uint64_t ret[TABLE_COUNT], struct buf *why)
+{
+    _cleanup_buf_ struct buf out = {0};
+    const int r = load_request(e, &(struct engine_request){.kind = ENGINE_LAST_BLOCKS}, -1, &out);
+    if (r < 0) {
+        buf_append(why, out.data, out.size);
+        return r;
+    }
+    if (out.size != TABLE_COUNT * sizeof(*ret))
+        return -EPROTO;
+    memcpy(ret, out.data, out.size);
+    return 0;
+}
+
+int engine_insert(struct engine *e, enum table table, uint64_t after_block, int rows_fd, struct buf *why)
+{
+    return load_request(e, &(struct engine_request){.kind = ENGINE_INSERT, .table = table, .after_block = after_block},
+                        rows_fd, why);
 }
 
 int engine_query(struct engine *e, const char *sql, size_t size, const char *format, struct buf *out)

@@ -24,10 +24,12 @@ int engine_start(const struct engine_options *options, struct engine **ret);
 void engine_free(struct engine *e);
 DEFINE_FREEP(engine)
 
-/* Inserts the rows of a file (RowBinary) into a table; rows with a token that the table has seen are ignored. 0, and
- * `why` may have text in any case; -EPROTO: the engine refuses, see `why`; -EAGAIN: it is not running; -EPIPE: it ended
- * meanwhile; -ETIMEDOUT: it was ended because it did not answer. Of one thread. */
-int engine_insert(struct engine *e, enum table table, uint64_t token, int rows_fd, struct buf *why);
+/* The number of the last insertion into each table (tables.h). Errors as of engine_insert. */
+int engine_last_blocks(struct engine *e, uint64_t ret[TABLE_COUNT], struct buf *why);
+/* Inserts the rows of a file (RowBinary) into a table, but those of days that have an insertion after that number. 0,
+ * and `why` may have text in any case; -EPROTO: the engine refuses, see `why`; -EAGAIN: it is not running; -EPIPE: it
+ * ended meanwhile; -ETIMEDOUT: it was ended because it did not answer. Both of one thread. */
+int engine_insert(struct engine *e, enum table table, uint64_t after_block, int rows_fd, struct buf *why);
 
 /* Runs a reader's query, which can change nothing. 0 with the result in `out`; errors as above with the reason in
  * `out`; -EBUSY: too many queries at once; -E2BIG: the result is larger than ENGINE_RESULT_MAX_BYTES. */

@@ -179,8 +179,15 @@ static int insert_rows(const struct session *s, const struct engine_request *req
     if (!s->may_insert || fd < 0 || request->table >= TABLE_COUNT)
         return -EINVAL;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    table_put_insert(&sql, request->table, path, request->token);
+    table_put_insert(&sql, request->table, path, request->after_block);
     return run_statement(s, &sql, out);
+}
+
+static int ask_last_blocks(const struct session *s, struct buf *out)
+{
+    _cleanup_buf_ struct buf sql = {0};
+    tables_put_last_blocks(&sql);
+    return buf_error(&sql) ?: s->may_insert ? run_query(s, sql.data, sql.size, "RowBinary", out) : -EINVAL;
 }
 
 static int read_and_query(const struct session *s, const struct engine_request *request, struct buf *out)
@@ -204,8 +211,9 @@ static int answer_request(struct session *s)
     const ssize_t n = descriptors_receive(s->socket, &request, sizeof(request), &with, MSG_WAITALL);
     if (n != (ssize_t)sizeof(request))
         return -EPIPE;
-    const int r =
-        request.kind == ENGINE_INSERT ? insert_rows(s, &request, with.fds[0], &out) : read_and_query(s, &request, &out);
+    const int r = request.kind == ENGINE_INSERT        ? insert_rows(s, &request, with.fds[0], &out)
+                  : request.kind == ENGINE_LAST_BLOCKS ? ask_last_blocks(s, &out)
+                                                       : read_and_query(s, &request, &out);
     if (r == -EPIPE)
         return r;
     if (r == -E2BIG)

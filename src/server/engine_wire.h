@@ -13,14 +13,15 @@
 #define ENGINE_FORMAT_BYTES     64
 
 enum engine_request_kind {
-    ENGINE_QUERY,  /* of a reader: the bytes are SQL */
-    ENGINE_INSERT, /* rows of one table in RowBinary, in the file that is passed with the request */
+    ENGINE_QUERY,       /* of a reader: the bytes are SQL */
+    ENGINE_INSERT,      /* rows of one table in RowBinary, in the file that is passed with the request */
+    ENGINE_LAST_BLOCKS, /* the reply's bytes are a uint64_t for each table */
 };
 
 struct engine_request {
     uint32_t kind, table;
-    uint64_t token;
-    uint64_t size; /* of the bytes that follow */
+    uint64_t after_block; /* see table_put_insert */
+    uint64_t size;        /* of the bytes that follow */
     char format[ENGINE_FORMAT_BYTES];
 };
 

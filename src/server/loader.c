@@ -54,17 +54,37 @@ static int sort_rows(const struct buf *contents, int files[TABLE_COUNT], uint32_
     return r;
 }
 
+/* The numbers of the last insertions into the tables before the first attempt to insert the segment. An earlier
+ * version, which has made that attempt, may have had fewer tables: the others have no rows of the segment. */
+static int find_blocks_before(struct loader *l, const struct spool_segment *segment, uint64_t ret[TABLE_COUNT],
+                              struct buf *why)
+{
+    const size_t size = TABLE_COUNT * sizeof(*ret);
+    _cleanup_buf_ struct buf begun = {0};
+    const int r = spool_read_begun(l->spool, segment, &begun);
+    if (r == -ENOENT)
+        return engine_last_blocks(l->engine, ret, why) ?: spool_begin_insertion(l->spool, segment, ret, size);
+    if (r < 0)
+        return r;
+    memset(ret, 0xff, size);
+    memcpy(ret, begun.data, begun.size < size ? begun.size : size);
+    return 0;
+}
+
 /* Inserts the rows of a segment that can be read, and counts them. Errors as engine_insert's. */
 static int insert_segment(struct loader *l, const struct spool_segment *segment, uint32_t *ret_count, struct buf *why)
 {
     _cleanup_buf_ struct buf contents = {0};
+    uint64_t blocks[TABLE_COUNT];
     int files[TABLE_COUNT];
     memset(files, -1, sizeof(files));
-    int r = spool_read(l->spool, segment, &contents) ?: sort_rows(&contents, files, ret_count);
+    int r = find_blocks_before(l, segment, blocks, why)
+                ?: spool_read(l->spool, segment, &contents)
+                ?: sort_rows(&contents, files, ret_count);
     buf_clear(&contents);
     for (enum table table = 0; table < TABLE_COUNT; table++) {
         if (r == 0 && files[table] >= 0)
-            r = engine_insert(l->engine, table, segment->number, files[table], why);
+            r = engine_insert(l->engine, table, blocks[table], files[table], why);
         closep(&files[table]);
     }
     return r;

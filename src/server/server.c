@@ -220,7 +220,7 @@ static enum MHD_Result answer_asker(void *server, const struct listener_request 
 {
     struct server *s = server;
     if (strcmp(request->path, "/metrics") == 0)
-        return server_metrics_answer(s->senders, s->askers, request);
+        return server_metrics_answer(&(struct server_metrics){s->senders, s->askers, s->spool}, request);
     if (strcmp(request->path, CAPTURES_PATH) != 0)
         return sql_answer(s->engine, request);
     if (!access_of(s, SERVER_SQL))

@@ -10,8 +10,19 @@ static void add_rate_limited(struct metric_set *set, const char *interface, stru
                METRIC_LABELS({"interface", interface}));
 }
 
-enum MHD_Result server_metrics_answer(struct rate_limit *senders, struct rate_limit *askers,
-                                      const struct listener_request *request)
+static void add_spool(struct metric_set *set, struct spool *spool)
+{
+    const struct spool_statistics now = spool_statistics(spool);
+    metric_add(set, "sonde_server_spool_bytes", METRIC_GAUGE, "bytes", "Size of the spool's segments.",
+               (double)now.bytes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_server_spool_segments", METRIC_GAUGE, "", "Segments that the engine does not have yet.",
+               (double)now.segments, METRIC_NO_LABELS);
+    metric_add(set, "sonde_server_spool_refused_segments", METRIC_GAUGE, "",
+               "Segments that were set aside, because the engine refuses them or they are damaged.",
+               (double)now.set_aside, METRIC_NO_LABELS);
+}
+
+enum MHD_Result server_metrics_answer(const struct server_metrics *m, const struct listener_request *request)
 {
     const bool openmetrics = openmetrics_accepted(http_header(request->connection, "Accept"));
     const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics)};
@@ -19,7 +30,8 @@ enum MHD_Result server_metrics_answer(struct rate_limit *senders, struct rate_li
     _cleanup_buf_ struct buf out = {0};
     if (metric_set_new(&set) < 0)
         return MHD_NO;
-    add_rate_limited(set, "otlp", senders);
-    add_rate_limited(set, "sql", askers);
+    add_rate_limited(set, "otlp", m->senders);
+    add_rate_limited(set, "sql", m->askers);
+    add_spool(set, m->spool);
     return openmetrics_write(set, openmetrics, &out) < 0 ? MHD_NO : http_reply_buf(request->connection, &reply, &out);
 }

@@ -3,6 +3,11 @@
 
 #include "server/listener.h"
 #include "server/rate_limit.h"
+#include "server/spool.h"
 
-enum MHD_Result server_metrics_answer(struct rate_limit *senders, struct rate_limit *askers,
-                                      const struct listener_request *request);
+struct server_metrics {
+    struct rate_limit *senders, *askers;
+    struct spool *spool;
+};
+
+enum MHD_Result server_metrics_answer(const struct server_metrics *m, const struct listener_request *request);

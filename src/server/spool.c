@@ -287,6 +287,16 @@ int spool_read(struct spool *s, const struct spool_segment *segment, struct buf 
     return spool_file_read(s->directory, segment->number, SPOOL_SEGMENT, out);
 }
 
+int spool_begin_insertion(struct spool *s, const struct spool_segment *segment, const void *data, size_t size)
+{
+    return spool_file_write(s->directory, segment->number, SPOOL_BEGUN, data, size);
+}
+
+int spool_read_begun(struct spool *s, const struct spool_segment *segment, struct buf *out)
+{
+    return spool_file_read(s->directory, segment->number, SPOOL_BEGUN, out);
+}
+
 /* The segment is the oldest one, because only the thread that empties the spool removes any. */
 static void forget_segment(struct spool *s, const struct spool_segment *segment, bool is_kept)
 {
@@ -395,10 +405,21 @@ static int recover_refused(struct spool *s, uint64_t number)
 static int recover_file(void *context, uint64_t number, enum spool_file_kind kind)
 {
     struct spool *s = context;
+    char name[SPOOL_NAME_BYTES];
     s->last_number = number;
-    return kind == SPOOL_SEGMENT ? recover_segment(s, number)
-           : kind == SPOOL_KEYS  ? recover_keys(s, number)
-                                 : recover_refused(s, number);
+    switch (kind) {
+    case SPOOL_SEGMENT:
+        return recover_segment(s, number);
+    case SPOOL_KEYS:
+        return recover_keys(s, number);
+    case SPOOL_REFUSED:
+        return recover_refused(s, number);
+    case SPOOL_BEGUN:
+        if (!spool_files_have_segment(s->directory, number))
+            unlinkat(s->directory, spool_file_name(name, number, SPOOL_BEGUN), 0);
+        return 0;
+    }
+    return 0;
 }
 
 int spool_open(const struct spool_options *options, struct spool **ret)

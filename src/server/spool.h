@@ -2,9 +2,8 @@
  *
  * A batch is acknowledged when it has been synced to disk. Batches that arrive together share one sync (group commit).
  * They are appended to a segment, which is closed when it has enough rows or is old enough, and is not changed any
- * more from then on: a segment is what the engine takes at once, and its number identifies it to the engine, which
- * thereby recognises a segment that it has taken before. When the engine has a segment, only the keys of its batches
- * are kept, to recognise a sender's retry. docs/decisions/0040-the-centre.md says why.
+ * more from then on: a segment is what the engine takes at once. When the engine has a segment, only the keys of its
+ * batches are kept, to recognise a sender's retry. docs/decisions/0040-the-centre.md says why.
  *
  * Of one process: the caller holds a lock on the directory. Thread-safe. */
 #pragma once
@@ -74,6 +73,11 @@ int spool_oldest(struct spool *s, struct spool_segment *ret);
 int spool_read(struct spool *s, const struct spool_segment *segment, struct buf *out);
 /* The next batch in the contents of a segment, borrowed from it. False at the end, or where the rest is damaged. */
 bool spool_next_batch(struct cursor *contents, struct spool_batch *ret);
+
+/* Durably keeps with a segment what is known before it is inserted for the first time. 0 or -errno. */
+int spool_begin_insertion(struct spool *s, const struct spool_segment *segment, const void *data, size_t size);
+/* Appends that to `out`. 0; -ENOENT: the insertion was not begun; another -errno. */
+int spool_read_begun(struct spool *s, const struct spool_segment *segment, struct buf *out);
 
 /* The engine has the segment: it is deleted, and its keys are kept. 0 or -errno: it is still there. */
 int spool_remove(struct spool *s, const struct spool_segment *segment);

@@ -21,7 +21,7 @@ struct batch_header { /* little-endian, like all machines that Sonde runs on */
 static_assert(sizeof(struct batch_header) == 40, "part of the format");
 
 static const char *const endings[] = {
-    [SPOOL_SEGMENT] = ".segment", [SPOOL_KEYS] = ".keys", [SPOOL_REFUSED] = ".refused"};
+    [SPOOL_SEGMENT] = ".segment", [SPOOL_KEYS] = ".keys", [SPOOL_REFUSED] = ".refused", [SPOOL_BEGUN] = ".begun"};
 #define UNFINISHED_NAME "unfinished"
 
 const char *spool_file_name(char out[SPOOL_NAME_BYTES], uint64_t number, enum spool_file_kind kind)
@@ -41,7 +41,7 @@ static bool parse_name(const char *name, struct named_file *ret)
 {
     char exact[SPOOL_NAME_BYTES];
     ret->number = strtoull(name, NULL, 16);
-    for (ret->kind = SPOOL_SEGMENT; ret->kind <= SPOOL_REFUSED; ret->kind++)
+    for (ret->kind = SPOOL_SEGMENT; ret->kind < array_size(endings); ret->kind++)
         if (strcmp(name, spool_file_name(exact, ret->number, ret->kind)) == 0)
             return true;
     return false;
@@ -108,6 +108,27 @@ int spool_write_all(int fd, const void *data, size_t size)
     return 0;
 }
 
+int spool_file_write(int directory, uint64_t number, enum spool_file_kind kind, const void *data, size_t size)
+{
+    char name[SPOOL_NAME_BYTES];
+    _cleanup_close_ int fd = openat(directory, UNFINISHED_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const int r = fd < 0 ? -errno : spool_write_all(fd, data, size);
+    if (r < 0)
+        return r;
+    return fdatasync(fd) < 0 ||
+                   renameat(directory, UNFINISHED_NAME, directory, spool_file_name(name, number, kind)) < 0 ||
+                   fsync(directory) < 0
+               ? -errno
+               : 0;
+}
+
+bool spool_files_have_segment(int directory, uint64_t number)
+{
+    char name[SPOOL_NAME_BYTES];
+    return faccessat(directory, spool_file_name(name, number, SPOOL_SEGMENT), F_OK, 0) == 0 ||
+           faccessat(directory, spool_file_name(name, number, SPOOL_REFUSED), F_OK, 0) == 0;
+}
+
 /* ---- batches in a segment ---- */
 
 static uint64_t checksum_of(const struct batch_header *header, const void *data)
@@ -165,32 +186,24 @@ bool spool_find_batch(struct cursor *contents, struct spool_batch *ret)
 static int write_keys(int directory, uint64_t number)
 {
     _cleanup_buf_ struct buf contents = {0}, keys = {0};
-    char name[SPOOL_NAME_BYTES];
     struct spool_batch batch;
     int r = spool_file_read(directory, number, SPOOL_SEGMENT, &contents);
     struct cursor c = cursor_make(contents.data, contents.size);
     while (r == 0 && spool_next_batch(&c, &batch))
         r = buf_append(&keys, batch.key.bytes, sizeof(batch.key.bytes));
-    if (r < 0)
-        return r;
-    _cleanup_close_ int fd = openat(directory, UNFINISHED_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    r = spool_write_all(fd, keys.data, keys.size);
-    if (r < 0)
-        return r;
-    return fdatasync(fd) < 0 ||
-                   renameat(directory, UNFINISHED_NAME, directory, spool_file_name(name, number, SPOOL_KEYS)) < 0 ||
-                   fsync(directory) < 0
-               ? -errno
-               : 0;
+    return r < 0 ? r : spool_file_write(directory, number, SPOOL_KEYS, keys.data, keys.size);
 }
 
 int spool_files_keep_keys(int directory, uint64_t number)
 {
     char name[SPOOL_NAME_BYTES];
     const int r = write_keys(directory, number);
-    return r == 0 && unlinkat(directory, spool_file_name(name, number, SPOOL_SEGMENT), 0) < 0 ? -errno : r;
+    if (r < 0)
+        return r;
+    if (unlinkat(directory, spool_file_name(name, number, SPOOL_SEGMENT), 0) < 0)
+        return -errno;
+    unlinkat(directory, spool_file_name(name, number, SPOOL_BEGUN), 0);
+    return 0;
 }
 
 int spool_files_set_aside(int directory, uint64_t number)

@@ -1,6 +1,6 @@
-/* The files of a spool (spool.h): NUMBER.segment has batches, NUMBER.keys the keys of a segment that the engine has,
- * NUMBER.refused is a segment that the engine refuses. A batch in a segment is a header with its size and checksum, and
- * its data. */
+/* The files of a spool (spool.h): NUMBER.segment has batches, NUMBER.begun what was known before the first attempt to
+ * insert that segment, NUMBER.keys the keys of a segment that the engine has, NUMBER.refused is a segment that the
+ * engine refuses. A batch in a segment is a header with its size and checksum, and its data. */
 #pragma once
 
 #include "base/buf.h"
@@ -9,7 +9,7 @@
 
 #include <limits.h>
 
-enum spool_file_kind { SPOOL_SEGMENT, SPOOL_KEYS, SPOOL_REFUSED };
+enum spool_file_kind { SPOOL_SEGMENT, SPOOL_KEYS, SPOOL_REFUSED, SPOOL_BEGUN };
 
 #define SPOOL_NAME_BYTES 32
 const char *spool_file_name(char out[SPOOL_NAME_BYTES], uint64_t number, enum spool_file_kind kind);
@@ -28,6 +28,11 @@ size_t spool_batch_bytes(size_t data_size);
 
 /* Finds the next whole batch behind a place where the contents are damaged. False: the rest has no whole batch. */
 bool spool_find_batch(struct cursor *contents, struct spool_batch *ret);
+
+/* Durably writes a file. 0 or -errno. */
+int spool_file_write(int directory, uint64_t number, enum spool_file_kind kind, const void *data, size_t size);
+/* Whether a segment is there, refused or not. */
+bool spool_files_have_segment(int directory, uint64_t number);
 
 /* Durably replaces a segment by the keys of its batches. */
 int spool_files_keep_keys(int directory, uint64_t number);

@@ -283,13 +283,12 @@ void table_put_create(struct buf *sql, enum table table)
     }
     if (tables[table].indexes)
         buf_printf(sql, ", %s", tables[table].indexes);
-    /* fsync: the spool forgets a segment that the engine has taken. The window of tokens: many more than there can be
-     * segments whose insertion is not certain. Statistics of columns cost a tenth of a small insertion and a byte a
-     * row, and help no query here. */
+    /* fsync: the spool forgets a segment that the engine has taken. Statistics of columns cost a tenth of a small
+     * insertion and a byte a row, and help no query here. */
     buf_printf(sql,
                ") ENGINE = %s PARTITION BY %s ORDER BY (%s) "
                "SETTINGS index_granularity = %u, ttl_only_drop_parts = 1, fsync_after_insert = 1, "
-               "fsync_part_directory = 1, non_replicated_deduplication_window = 10000, auto_statistics_types = ''",
+               "fsync_part_directory = 1, auto_statistics_types = ''",
                tables[table].is_set ? "ReplacingMergeTree" : "MergeTree", tables[table].day, tables[table].order,
                tables[table].granules ? tables[table].granules : 8192);
 }
@@ -299,13 +298,17 @@ void table_put_migrate(struct buf *sql, enum table table, unsigned keep_days)
     buf_printf(sql, "ALTER TABLE " TABLES_DATABASE ".%s ", tables[table].name);
     for (const struct column *c = tables[table].columns; c->name; c++)
         if (c->is_hidden) {
-            buf_puts(sql, "ADD COLUMN IF NOT EXISTS ");
+            buf_puts(sql, "(ADD COLUMN IF NOT EXISTS ");
             put_column(sql, table, c);
-            buf_puts(sql, ", ");
+            buf_puts(sql, "), ");
         }
-    /* Parts have one day each, and go as a whole: rows need not be written again when the time changes. */
-    buf_printf(sql, "MODIFY TTL %s + INTERVAL %u DAY SETTINGS materialize_ttl_after_modify = 0", tables[table].day,
-               keep_days);
+    /* Parts have one day each, and go as a whole: rows need not be written again when the time changes. The engine's
+     * log of insertions takes no record any more after one that a full disk cut, has it before the part is there, and
+     * is not synced: the loader knows what is inserted. */
+    buf_printf(sql,
+               "(MODIFY TTL %s + INTERVAL %u DAY), (MODIFY SETTING non_replicated_deduplication_window = 0) "
+               "SETTINGS materialize_ttl_after_modify = 0",
+               tables[table].day, keep_days);
 }
 
 /* A type as a file has it. The engine would look up each value of a LowCardinality while it reads a row, which takes
@@ -334,16 +337,25 @@ static void put_columns(struct buf *sql, const struct column *columns, bool with
     }
 }
 
-void table_put_insert(struct buf *sql, enum table table, const char *path, uint64_t token)
+void tables_put_last_blocks(struct buf *sql)
+{
+    buf_puts(sql, "SELECT ");
+    for (enum table table = 0; table < TABLE_COUNT; table++)
+        buf_printf(sql, "%smaxIf(toUInt64(max_block_number), table = '%s')", table ? ", " : "", tables[table].name);
+    buf_puts(sql, " FROM system.parts WHERE database = '" TABLES_DATABASE "' AND active");
+}
+
+void table_put_insert(struct buf *sql, enum table table, const char *path, uint64_t after_block)
 {
     buf_printf(sql, "INSERT INTO " TABLES_DATABASE ".%s (", tables[table].name);
     put_columns(sql, tables[table].columns, false);
     buf_printf(sql, ") SELECT * FROM file('%s', 'RowBinary', '", path);
     put_columns(sql, tables[table].columns, true);
-    /* One block, so that a repetition has the same block: all or nothing for each day. */
+    /* One block, so that each day is one part: all or nothing. */
     buf_printf(sql,
-               "') SETTINGS insert_deduplication_token = '%016" PRIx64 "', max_threads = 1, max_insert_threads = 1, "
-               "min_insert_block_size_rows = 1000000000, min_insert_block_size_bytes = 1000000000000, "
-               "input_format_parallel_parsing = 0",
-               token);
+               "') WHERE toString(%s) NOT IN (SELECT partition FROM system.parts WHERE database = '" TABLES_DATABASE
+               "' AND table = '%s' AND active AND max_block_number > %" PRIu64
+               ") SETTINGS max_threads = 1, max_insert_threads = 1, min_insert_block_size_rows = 1000000000, "
+               "min_insert_block_size_bytes = 1000000000000, input_format_parallel_parsing = 0",
+               table == TABLE_LOGS ? "toDate(Timestamp)" : tables[table].day, tables[table].name, after_block);
 }

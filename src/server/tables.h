@@ -35,6 +35,12 @@ void table_put_create(struct buf *sql, enum table table);
  * `keep_days`. The engine computes such columns of the rows that there are. */
 void table_put_migrate(struct buf *sql, enum table table, unsigned keep_days);
 
-/* Appends the statement that inserts the rows of `path` (absolute), which are RowBinary in the order of the columns.
- * The engine ignores a second statement with the same `token`. */
-void table_put_insert(struct buf *sql, enum table table, const char *path, uint64_t token);
+/* The engine numbers the parts of a table in the order of their insertion (block numbers). A part that is merged of
+ * others has the numbers of all of them. */
+
+/* Appends the query for the last number of each table (0: it has no parts), as a row of uint64_t in RowBinary. */
+void tables_put_last_blocks(struct buf *sql);
+/* Appends the statement that inserts the rows of `path` (absolute), which are RowBinary in the order of the columns,
+ * but those of days that have a part with a number above `after_block`. With the number from before the first attempt,
+ * and no other insertions, a repetition inserts what earlier attempts did not. */
+void table_put_insert(struct buf *sql, enum table table, const char *path, uint64_t after_block);

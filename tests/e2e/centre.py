@@ -6,6 +6,8 @@ import http.client
 import os
 import re
 import struct
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -67,6 +69,26 @@ class Server:
     def engine_pid(self):
         children = Path(f"/proc/{self.running.pid}/task").glob("*/children")
         return next((int(pid) for file in children for pid in file.read_text().split() if Path(f"/proc/{pid}/comm").read_text().strip() == "sonde-engine"), None)
+
+
+# Arguments: library, directory, statements.
+RUN = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.chdb_connect.restype, library.chdb_query_n.restype = ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+library.chdb_query_n.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t
+library.chdb_result_error.restype, library.chdb_result_error.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+library.chdb_close_conn.argtypes = [ctypes.POINTER(ctypes.c_void_p)]
+connection = library.chdb_connect(2, (ctypes.c_char_p * 2)(b"clickhouse", b"--path=" + sys.argv[2].encode()))
+errors = [library.chdb_result_error(library.chdb_query_n(connection[0], sql.encode(), len(sql.encode()), b"TSV", 3)) for sql in sys.argv[3:]]
+library.chdb_close_conn(connection)
+assert not any(errors), errors
+"""
+
+
+def run_in_engine(data, *statements):
+    """Runs statements in the engine of a server that does not run."""
+    subprocess.run([sys.executable, "-c", RUN, engine_library(), data / "engine", *statements], check=True, timeout=120, env={"TZ": "UTC"})
 
 
 def ask(port, method, path, body, headers):

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from centre import LISTEN, engine_library, request, server, span, start_server  # noqa: F401 (fixture)
+from centre import LISTEN, engine_library, request, run_in_engine, server, span, start_server  # noqa: F401 (fixture)
 from file_systems import file_system  # noqa: F401 (fixture)
 from harness.processes import wait_for
 
@@ -70,6 +70,29 @@ def test_kills_lose_and_repeat_nothing(server, turns):  # noqa: F811
     total = senders.finish()
     assert total > 1000
     one.await_value("SELECT count(), uniqExact(TraceId) FROM otel_traces", f"{total}\t{total}", 120)
+
+
+def test_repeated_insertion_inserts_what_is_missing(server, tmp_path):  # noqa: F811
+    """A crash of the engine between the parts of two days, before the spool learns of the first: the segment's rows of the other day only are inserted."""
+    one, day_s = server(), 86400
+    one.await_value("SELECT 1", "1")
+    yesterday = time.gmtime(time.time() - day_s)
+    os.kill(one.engine_pid(), signal.SIGSTOP)
+    spans = [span(1), span(2), span(3, start_ns=time.time_ns() - day_s * 10**9)]
+    assert one.post("/v1/traces", request(spans))[0] == 200
+    segment, = (tmp_path / "data/spool").glob("*.segment")
+    kept = segment.read_bytes()
+    os.kill(one.engine_pid(), signal.SIGCONT)
+    wait_for(lambda: not segment.exists(), 30, "the insertion", one.running.error)
+    assert one.value("SELECT count() FROM otel_traces") == "3"
+    assert one.running.stop() == 0
+    run_in_engine(tmp_path / "data", f"ALTER TABLE otel.otel_traces DROP PARTITION '{time.strftime('%Y-%m-%d', yesterday)}'")
+    segment.with_suffix(".begun").write_bytes(bytes(8))  # no part before the insertion
+    segment.write_bytes(kept)
+    again = server()
+    wait_for(lambda: not segment.exists(), 30, "the insertion", again.running.error)
+    assert again.value("SELECT count(), uniqExact(TraceId) FROM otel_traces") == "3\t3"
+    assert not segment.with_suffix(".begun").exists()
 
 
 def fill(path):

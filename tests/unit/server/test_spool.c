@@ -355,6 +355,34 @@ static void test_refused_segment_is_set_aside(void **state)
     spool_free(s);
 }
 
+/* It is there after a restart, and goes with its segment; one whose segment is gone is deleted. */
+static void test_beginning_of_an_insertion_is_kept(void **state)
+{
+    static const char before[] = "before";
+    (void)state;
+    struct spool *s = open_spool();
+    struct spool_segment segment;
+    _cleanup_buf_ struct buf found = {0};
+    uint32_t first;
+    append(s, 1);
+    spool_flush(s);
+    assert_int_equal(read_oldest(s, &segment, &first), 1);
+    assert_int_equal(spool_read_begun(s, &segment, &found), -ENOENT);
+    assert_int_equal(spool_begin_insertion(s, &segment, before, sizeof(before)), 0);
+    spool_free(s);
+    s = open_spool();
+    assert_int_equal(read_oldest(s, &segment, &first), 1);
+    assert_int_equal(spool_read_begun(s, &segment, &found), 0);
+    assert_true(found.size == sizeof(before) && memcmp(found.data, before, sizeof(before)) == 0);
+    assert_int_equal(spool_remove(s, &segment), 0);
+    assert_int_equal(spool_read_begun(s, &segment, &found), -ENOENT);
+    assert_int_equal(spool_begin_insertion(s, &segment, before, sizeof(before)), 0);
+    spool_free(s);
+    s = open_spool();
+    assert_int_equal(spool_read_begun(s, &segment, &found), -ENOENT);
+    spool_free(s);
+}
+
 /* Many senders of the same batches at once: each is stored once, and all are acknowledged. */
 #define SENDERS 8
 #define NUMBERS 50u
@@ -407,6 +435,7 @@ int main(void)
         TEST(test_damage_before_a_whole_batch_is_kept),
         TEST(test_failed_write_leaves_nothing),
         TEST(test_refused_segment_is_set_aside),
+        TEST(test_beginning_of_an_insertion_is_kept),
         TEST(test_senders_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
