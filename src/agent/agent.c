@@ -421,6 +421,7 @@ int agent_new(const struct config *config, struct agent **ret)
     config_sampling_rules(config, &a->rules);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
+    a->start_unix_ns = clock_unix_ns();
     a->last_turn_ns = a->start_ns;
     pthread_mutex_init(&a->lock, NULL);
     clock_cond_init(&a->metrics_collected);

@@ -75,10 +75,8 @@ static void describe_all(uint64_t idle_ns, struct opamp_component *ret)
 void agent_health(void *agent, struct opamp_health *ret)
 {
     struct agent *a = agent;
-    const uint64_t now_ns = clock_monotonic_ns(), now_unix_ns = clock_unix_ns();
-    *ret = (struct opamp_health){.component_count = OPAMP_COMPONENTS_MAX,
-                                 .start_unix_ns = now_unix_ns - (now_ns - a->start_ns),
-                                 .status_unix_ns = now_unix_ns};
+    *ret = (struct opamp_health){
+        .component_count = OPAMP_COMPONENTS_MAX, .start_unix_ns = a->start_unix_ns, .status_unix_ns = clock_unix_ns()};
     describe_all(agent_idle_ns(a), &ret->all);
     pthread_mutex_lock(&a->lock);
     describe_probes(&a->report, &ret->components[0]);

@@ -45,7 +45,7 @@ struct agent {
     struct opamp_client *opamp;            /* NULL: no server is configured */
     struct attach_report report;           /* of the start; the texts of the sampling rules change under `lock` */
     int lock_fd;
-    uint64_t start_ns;
+    uint64_t start_ns, start_unix_ns;
     uint64_t ticks, flush_ticks, memory_bytes;
     uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */

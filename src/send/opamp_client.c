@@ -6,6 +6,7 @@
 #include "send/export_stats.h"
 #include "send/opamp_captures.h"
 #include "send/opamp_reply.h"
+#include "send/opamp_uid.h"
 #include "send/send_warnings.h"
 
 #include "otlp/settings.h"
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/utsname.h>
 
 #define SECOND_NS    1000000000ull
@@ -53,18 +53,6 @@ struct opamp_client {
 static uint64_t clock_now(const struct opamp_client *c)
 {
     return c->io.now_ns(c->io.argument);
-}
-
-/* A UUID of version 7: no two agents have the same, and those of later starts sort behind. */
-static void make_uid(uint8_t uid[OPAMP_UID_BYTES])
-{
-    const uint64_t now_ms = clock_unix_ns() / 1000000, other = clock_monotonic_ns();
-    if (getrandom(uid, OPAMP_UID_BYTES, GRND_NONBLOCK) != OPAMP_UID_BYTES)
-        memcpy(uid + OPAMP_UID_BYTES - sizeof(other), &other, sizeof(other));
-    for (int i = 0; i < 6; i++)
-        uid[i] = (uint8_t)(now_ms >> (40 - 8 * i));
-    uid[6] = (uid[6] & 0x0f) | 0x70;
-    uid[8] = (uid[8] & 0x3f) | 0x80;
 }
 
 /* ---- one report ---- */
@@ -169,8 +157,11 @@ static void follow(struct opamp_client *c, const struct opamp_reply *reply)
 {
     if (reply->has_capture && c->captures)
         opamp_captures_start(c->captures, &reply->capture, clock_now(c));
-    if (reply->has_new_uid)
+    if (reply->has_new_uid) {
+        log_warning("opamp: %s gives this agent another instance UID: another agent has its machine id and host name",
+                    c->shown);
         memcpy(c->uid, reply->new_uid, sizeof(c->uid));
+    }
     if (!reply->wants_full_state && !reply->has_new_uid)
         return;
     c->needs_description = true;
@@ -255,7 +246,8 @@ int opamp_client_new(const struct config *config, const struct opamp_source *sou
     c->source = *source;
     c->needs_description = true;
     uname(&c->uts);
-    make_uid(c->uid);
+    if (!opamp_uid_make(c->uts.nodename, c->uid))
+        log_info("opamp: this machine has no /etc/machine-id: servers see another agent after each start");
     copy_settings(c, config);
     opamp_client_set_config(c, config);
     int r = opamp_captures_new(config, source, &c->io, &c->end, &c->captures);

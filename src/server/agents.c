@@ -11,10 +11,11 @@
 
 struct agent_entry {
     uint8_t uid[OPAMP_UID_BYTES];
-    uint64_t seen_ns, row_ns, full_ns; /* 0: never */
-    uint64_t sequence;                 /* of the last report */
-    uint64_t state;                    /* a hash of the last report's health and configuration */
-    bool is_described;                 /* `facts` are known */
+    uint64_t seen_ns, row_ns, full_ns;  /* 0: never */
+    uint64_t sequence;                  /* of the last report */
+    uint64_t state;                     /* a hash of the last report's health and configuration */
+    uint64_t start_ns, former_start_ns; /* of the agent that reported last, and of another one before it; 0: unknown */
+    bool is_described;                  /* `facts` are known */
     struct agent_facts facts;
 };
 
@@ -117,10 +118,22 @@ static uint64_t hash_state(const struct opamp_report *r)
     return hash;
 }
 
+static bool is_twin(struct agent_entry *e, uint64_t start_ns)
+{
+    if (!start_ns || start_ns == e->start_ns)
+        return false;
+    if (start_ns == e->former_start_ns)
+        return true;
+    e->former_start_ns = e->start_ns;
+    e->start_ns = start_ns;
+    return false;
+}
+
 static void take_report(struct agent_entry *e, const struct opamp_report *r, uint64_t now_ns, struct agent_verdict *ret)
 {
     const bool is_next = e->seen_ns && r->sequence == e->sequence + 1;
     const uint64_t state = hash_state(r);
+    ret->is_twin = is_twin(e, r->start_unix_ns);
     if (r->has_description) {
         keep_facts(e, r);
         e->full_ns = now_ns;

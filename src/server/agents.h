@@ -1,5 +1,7 @@
 /* The agents that report by OpAMP: what the server remembers of each between its reports. Bounded: an agent that has
- * not reported for AGENTS_FORGET_NS gives its place to a new one. Thread-safe. */
+ * not reported for AGENTS_FORGET_NS gives its place to a new one. An agent that starts again has its former instance
+ * UID. Two agents that have the same are noticed when they report in turn: the time of the start, which each report
+ * has, goes back to that of the agent that reported before. Thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -25,6 +27,7 @@ struct agent_facts {
 struct agent_verdict {
     bool needs_full; /* the server lacks parts: the agent has to report everything */
     bool needs_row;  /* the report is new enough to be stored */
+    bool is_twin;    /* another agent reports with the same instance UID: this one needs another */
     struct agent_facts facts;
 };
 

@@ -1,7 +1,9 @@
 /* OpAMP over HTTP; see opamp_http.h. */
 #include "server/opamp_http.h"
 
+#include "base/log.h"
 #include "base/protobuf.h"
+#include "base/uuid.h"
 #include "server/capture_row.h"
 #include "server/inflate.h"
 #include "server/otlp_attributes.h"
@@ -111,6 +113,18 @@ static void put_capture(struct buf *out, const struct capture *capture)
 
 /* ---- answers ---- */
 
+/* The agent keeps the new UID until it ends. */
+static void put_new_uid(struct buf *out, const struct agent_facts *facts)
+{
+    _cleanup_buf_ struct buf identification = {0};
+    uint8_t uid[UUID_BYTES];
+    uuid_make(uid);
+    log_warning("opamp: two agents have the same machine id and host name (%s): one gets another instance UID",
+                facts->host);
+    protobuf_put_bytes(&identification, IDENTIFICATION_NEW_UID, uid, sizeof(uid));
+    protobuf_put_message(out, SERVER_TO_AGENT_IDENTIFICATION, &identification);
+}
+
 static enum MHD_Result reply_message(struct opamp *o, const struct listener_request *request,
                                      const struct opamp_report *report, const struct agent_verdict *verdict)
 {
@@ -120,6 +134,8 @@ static enum MHD_Result reply_message(struct opamp *o, const struct listener_requ
     protobuf_put_bytes(&out, SERVER_TO_AGENT_INSTANCE_UID, report->instance_uid.data, OPAMP_UID_BYTES);
     protobuf_put_number(&out, SERVER_TO_AGENT_FLAGS, verdict->needs_full ? SERVER_WANTS_FULL_STATE : 0);
     protobuf_put_number(&out, SERVER_TO_AGENT_CAPABILITIES, SERVER_ACCEPTS_STATUS | SERVER_ACCEPTS_CONFIG);
+    if (verdict->is_twin)
+        put_new_uid(&out, &verdict->facts);
     if (verdict->facts.takes_captures && captures_next(o->captures, verdict->facts.host, &capture))
         put_capture(&out, &capture);
     return http_reply_buf(request->connection, &reply, &out);

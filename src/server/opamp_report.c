@@ -30,6 +30,7 @@ static void read_description(struct cursor c, struct opamp_report *ret)
 
 struct component {
     bool is_healthy;
+    uint64_t start_unix_ns;
     struct cursor status, last_error;
 };
 
@@ -41,6 +42,8 @@ static bool read_component(struct cursor c, struct component *ret)
     while (protobuf_next_field(&c, &f))
         if (f.number == HEALTH_IS_HEALTHY)
             ret->is_healthy = otlp_number(&c, &f, PROTOBUF_VARINT);
+        else if (f.number == HEALTH_START_TIME)
+            ret->start_unix_ns = otlp_number(&c, &f, PROTOBUF_FIXED64);
         else if (f.number == HEALTH_STATUS)
             ret->status = otlp_inside(&c, &f);
         else if (f.number == HEALTH_LAST_ERROR)
@@ -110,6 +113,7 @@ static bool read_health(struct cursor c, struct opamp_report *ret)
         return false;
     ret->has_health = true;
     ret->is_healthy = all.is_healthy;
+    ret->start_unix_ns = all.start_unix_ns;
     ret->status = all.status;
     append_problem(ret, &used, (struct cursor){0}, &all);
     while (protobuf_next_field(&c, &f))

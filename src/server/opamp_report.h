@@ -19,6 +19,7 @@ struct opamp_report {
     struct cursor service, version, host, kernel, machine; /* attributes of it; empty: unknown */
 
     bool has_health, is_healthy;
+    uint64_t start_unix_ns; /* of the agent; 0: unknown */
     struct cursor status;
     char problems[OPAMP_PROBLEMS_BYTES]; /* "component: error; ..." of what is not healthy, one line; cut to fit */
     struct cursor detail;                /* of Sonde's budget; empty: unknown */

@@ -129,12 +129,12 @@ def component(healthy, status, error="", components=b""):
     return field(1, int(healthy)) + (field(3, error) if error else b"") + field(4, status) + components
 
 
-def report(sequence, description=b"", config="", last=False):
-    """What an agent reports by OpAMP."""
+def report(sequence, description=b"", config="", last=False, start_ns=1):
+    """What an agent that started at that time reports by OpAMP."""
     parts = b"".join(field(6, field(1, name) + field(2, part)) for name, part in {"budget": component(False, "least", "budget.one_cpu: reduced: off-CPU time"),
                                                                                   "losses": component(True, "7 since the start"), "probes": component(True, "")}.items())
     file = field(6, field(1, field(1, field(1, "sonde.yaml") + field(2, field(1, config))))) if config else b""
-    return field(1, bytes(range(16))) + field(2, sequence) + description + (field(9, b"") if last else field(5, component(True, "running", components=parts)) + file)
+    return field(1, bytes(range(16))) + field(2, sequence) + description + (field(9, b"") if last else field(5, component(True, "running", components=fixed64(2, start_ns) + parts)) + file)
 
 
 def test_reports_of_agents_are_in_hosts(server):  # noqa: F811
@@ -158,6 +158,9 @@ def test_reports_of_agents_are_in_hosts(server):  # noqa: F811
     one.await_value("SELECT healthy, status FROM hosts WHERE host = 'node-9'", "\\N\tstopped")
     assert one.post("/v1/opamp", b"\xff")[0] == 400 and one.post("/v1/opamp", b"\0" * (1 << 21))[0] == 413 and one.post("/v1/opamp", b"\0" * (1 << 21), compressed=True)[0] == 413
     assert one.post("/v1/opamp", report(5), {"Content-Type": "application/json"})[0] == 415
+    answers = [reply(report(5, description, start_ns=start_ns))[1] for start_ns in (1, 2, 1)]  # of two agents in turn
+    assert answers[:2] == [about + field(7, 5)] * 2 and answers[2][:-16] == about + field(7, 5) + field(8, field(1, b"." * 16))[:-16]
+    assert "two agents have the same machine id and host name (node-9)" in one.running.error
 
 
 def test_dashboard(server):  # noqa: F811

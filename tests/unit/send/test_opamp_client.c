@@ -164,7 +164,6 @@ static void test_unchanged_parts_are_reported_once(void **state)
     begin(&f);
     const struct cursor uid = learn_uid(&f);
     answer(&f, uid.data, 0, NULL);
-    assert_int_equal(uid.data[6] >> 4, 7); /* the version of the UUID */
     opamp_client_report(f.client);
     opamp_client_report(f.client);
     opamp_client_report(f.client);

@@ -62,6 +62,7 @@ static void put_report(struct buf *out, uint64_t sequence, bool is_full, const c
         protobuf_put_message(out, AGENT_TO_SERVER_CUSTOM_CAPABILITIES, &capabilities);
     }
     protobuf_put_number(&health, HEALTH_IS_HEALTHY, true);
+    protobuf_put_fixed64(&health, HEALTH_START_TIME, 5);
     put_text(&health, HEALTH_STATUS, "running");
     put_component(&health, "probes", false, "1 of 2 attached", "drops:\nno");
     put_component(&health, OPAMP_COMPONENT_BUDGET, true, detail, "");
@@ -103,6 +104,7 @@ static void test_reports_are_read(void **state)
     assert_int_equal(report.sequence, 7);
     assert_true(text_is(report.host, "node-1") && text_is(report.kernel, "6.18.0") && report.version.size == 0);
     assert_true(report.has_health && report.is_healthy && text_is(report.status, "running"));
+    assert_int_equal(report.start_unix_ns, 5);
     assert_true(text_is(report.detail, "least") && report.has_losses && report.losses == 12);
     assert_string_equal(report.problems, "probes: drops: no; other: not healthy");
     for (size_t size = 0; size < message.size; size++) /* cut anywhere: no read past the end */
@@ -179,6 +181,31 @@ static void test_news_are_stored_at_once(void **state)
     assert_true(take(agents, 5, false, "least", 90).needs_row);
 }
 
+static bool is_twin(struct agents *agents, uint64_t start_ns, bool is_last)
+{
+    const struct opamp_report report = {
+        .instance_uid = cursor_make(uid, sizeof(uid)), .start_unix_ns = start_ns, .is_last = is_last};
+    struct agent_verdict verdict;
+    assert_int_equal(agents_take(agents, &report, SECOND, &verdict), 0);
+    return verdict.is_twin;
+}
+
+/* An agent that starts again, in order or not, is the same; two that report in turn are not. */
+static void test_agents_with_the_same_uid_are_noticed(void **state)
+{
+    _cleanup_(agents_freep) struct agents *agents = NULL;
+    (void)state;
+    assert_int_equal(agents_new(10, &agents), 0);
+    assert_false(is_twin(agents, 100, false) || is_twin(agents, 100, false));
+    assert_false(is_twin(agents, 200, false) || is_twin(agents, 200, false)); /* after a crash */
+    assert_false(is_twin(agents, 0, false));                                  /* without a health */
+    assert_false(is_twin(agents, 300, false));                                /* a second agent */
+    assert_true(is_twin(agents, 200, false));
+    assert_false(is_twin(agents, 300, false));
+    assert_false(is_twin(agents, 300, true));
+    assert_false(is_twin(agents, 200, false)); /* the last report ends what was known */
+}
+
 static void test_hosts_whose_agents_take_captures_are_known(void **state)
 {
     _cleanup_(agents_freep) struct agents *agents = NULL;
@@ -226,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_agents_are_bounded),
         cmocka_unit_test(test_states_of_captures_are_read),
         cmocka_unit_test(test_hosts_whose_agents_take_captures_are_known),
+        cmocka_unit_test(test_agents_with_the_same_uid_are_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
