@@ -55,7 +55,7 @@ enum { CONFIG_FILE_BODY = 1, CONFIG_FILE_TYPE = 2 };
 enum { CUSTOM_CAPABILITIES_NAMES = 1 };
 enum { CUSTOM_MESSAGE_CAPABILITY = 1, CUSTOM_MESSAGE_TYPE = 2, CUSTOM_MESSAGE_DATA = 3 };
 
-/* The capability of captures: the server asks an agent for a CPU profile (message `start`), and the agent reports its
+/* The capability of captures: the server asks an agent for a profile (message `start`), and the agent reports its
  * state (message `state`). The agent sends the profile by OTLP; each sample has CAPTURE_ATTRIBUTE. */
 #define OPAMP_CAPTURE            "sonde.capture/v1"
 #define OPAMP_CAPTURE_START      "start"
@@ -64,7 +64,15 @@ enum { CUSTOM_MESSAGE_CAPABILITY = 1, CUSTOM_MESSAGE_TYPE = 2, CUSTOM_MESSAGE_DA
 #define OPAMP_CAPTURE_SECONDS    60  /* at most */
 #define OPAMP_CAPTURE_TEXT_BYTES 128 /* of a container's id or a service's name, terminated */
 #define OPAMP_CAPTURE_WHY_BYTES  192 /* terminated */
-enum { CAPTURE_ID = 1, CAPTURE_SECONDS = 2, CAPTURE_PID = 3, CAPTURE_CONTAINER = 4, CAPTURE_SERVICE = 5 };
+enum {
+    CAPTURE_ID = 1,
+    CAPTURE_SECONDS = 2,
+    CAPTURE_PID = 3,
+    CAPTURE_CONTAINER = 4,
+    CAPTURE_SERVICE = 5,
+    CAPTURE_KIND = 6
+};
+enum { CAPTURE_CPU = 0, CAPTURE_OFF_CPU = 1 }; /* values of CAPTURE_KIND */
 enum { CAPTURE_STATE_ID = 1, CAPTURE_STATE_STATE = 2, CAPTURE_STATE_WHY = 3, CAPTURE_STATE_SAMPLES = 4 };
 enum { CAPTURE_RUNNING = 1, CAPTURE_DONE = 2, CAPTURE_FAILED = 3, CAPTURE_REFUSED = 4 };
 #define CAPTURE_ATTRIBUTE "sonde.capture.id"

@@ -91,14 +91,19 @@ void agent_set_reported_config(struct agent *a, const struct config *config)
         opamp_client_set_config(a->opamp, config);
 }
 
-int agent_check_capture(void *agent, char *why, size_t why_size)
+static const struct sample_type *type_of(const struct opamp_capture *capture)
+{
+    return capture->is_off_cpu ? &sample_type_off_cpu : &sample_type_cpu;
+}
+
+int agent_check_capture(void *agent, const struct opamp_capture *capture, char *why, size_t why_size)
 {
     struct agent *a = agent;
     pthread_mutex_lock(&a->lock);
     const enum source_detail detail = a->budget.detail;
     pthread_mutex_unlock(&a->lock);
-    if (!windows_find(a->windows, &sample_type_cpu))
-        snprintf(why, why_size, "profile.enabled is false on this node");
+    if (!windows_find(a->windows, type_of(capture)))
+        snprintf(why, why_size, "%s.enabled is false on this node", capture->is_off_cpu ? "off_cpu" : "profile");
     else if (detail != SOURCE_DETAIL_FULL)
         snprintf(why, why_size, "the agent has reduced its detail to '%s' to keep to budget.one_cpu",
                  budget_detail_name(detail));
@@ -113,6 +118,6 @@ int agent_capture(void *agent, const struct opamp_capture *capture, uint64_t fro
     const struct profile_filter filter = {.pid = capture->pid,
                                           .container_id = capture->container[0] ? capture->container : NULL,
                                           .service_name = capture->service[0] ? capture->service : NULL,
-                                          .type = &sample_type_cpu};
+                                          .type = type_of(capture)};
     return agent_region(agent, from_ns, to_ns, &filter, ret);
 }

@@ -65,7 +65,7 @@ struct agent {
 
 /* For opamp_client.h, on its thread; also while the pipeline is freed. */
 void agent_health(void *agent, struct opamp_health *ret);
-int agent_check_capture(void *agent, char *why, size_t why_size);
+int agent_check_capture(void *agent, const struct opamp_capture *capture, char *why, size_t why_size);
 int agent_capture(void *agent, const struct opamp_capture *capture, uint64_t from_ns, uint64_t to_ns,
                   struct profile **ret);
 /* agent_metrics, for metrics_export.h. */

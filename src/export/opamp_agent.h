@@ -30,10 +30,11 @@ struct opamp_description {
     const char *attributes;                   /* of this node: a valid attribute_list */
 };
 
-/* A CPU profile that a server asks for: of a process, a container or a service. */
+/* A CPU or off-CPU profile that a server asks for: of a process, a container or a service. */
 struct opamp_capture {
     char id[OPAMP_CAPTURE_ID_BYTES];
     bool is_known; /* false: it has members of a later version */
+    bool is_off_cpu;
     uint32_t seconds, pid;
     char container[OPAMP_CAPTURE_TEXT_BYTES], service[OPAMP_CAPTURE_TEXT_BYTES]; /* pid 0, "" here: any */
 };

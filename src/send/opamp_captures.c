@@ -72,9 +72,10 @@ void opamp_captures_start(struct opamp_captures *c, const struct opamp_capture *
     memcpy(c->news.id, capture->id, sizeof(c->news.id));
     if (fault)
         snprintf(c->news.why, sizeof(c->news.why), "%s", fault);
-    if (fault || c->source.check_capture(c->source.context, c->news.why, sizeof(c->news.why)) < 0)
+    if (fault || c->source.check_capture(c->source.context, capture, c->news.why, sizeof(c->news.why)) < 0)
         return;
-    log_info("opamp: the server asks for a CPU profile of %u s (capture %s)", capture->seconds, capture->id);
+    log_info("opamp: the server asks for %s profile of %u s (capture %s)", capture->is_off_cpu ? "an off-CPU" : "a CPU",
+             capture->seconds, capture->id);
     c->news.state = CAPTURE_RUNNING;
     c->is_running = true;
     c->running = *capture;

@@ -1,4 +1,4 @@
-/* The CPU profiles that a server asks for by OpAMP, one at a time: the request is checked, the samples of those seconds
+/* The profiles that a server asks for by OpAMP, one at a time: the request is checked, the samples of those seconds
  * are read from the agent's windows, which are filled anyway, and are sent as OTLP with the capture's id. Used by the
  * thread of opamp_client.h. */
 #pragma once

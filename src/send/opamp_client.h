@@ -17,8 +17,8 @@ struct opamp_client;
 /* Called on the client's thread. */
 struct opamp_source {
     void (*health)(void *context, struct opamp_health *ret); /* the present one */
-    /* Whether a capture can begin now. 0, or -errno with the reason in `why`. */
-    int (*check_capture)(void *context, char *why, size_t why_size);
+    /* Whether the capture can begin now. 0, or -errno with the reason in `why`. */
+    int (*check_capture)(void *context, const struct opamp_capture *capture, char *why, size_t why_size);
     /* The profile of a capture that lasted from `from_ns` to `to_ns` (CLOCK_MONOTONIC). The caller frees it. */
     int (*capture)(void *context, const struct opamp_capture *capture, uint64_t from_ns, uint64_t to_ns,
                    struct profile **ret);

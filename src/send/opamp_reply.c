@@ -57,6 +57,8 @@ static bool read_capture(struct cursor c, struct opamp_capture *ret)
             ret->seconds = f.value <= OPAMP_CAPTURE_SECONDS ? (uint32_t)f.value : 0;
         else if (f.wire == PROTOBUF_VARINT && f.number == CAPTURE_PID)
             fits &= (ret->pid = (uint32_t)f.value) == f.value;
+        else if (f.wire == PROTOBUF_VARINT && f.number == CAPTURE_KIND && f.value <= CAPTURE_OFF_CPU)
+            ret->is_off_cpu = f.value == CAPTURE_OFF_CPU;
         else if (f.wire == PROTOBUF_BYTES && f.number == CAPTURE_ID)
             fits &= copy_text(ret->id, sizeof(ret->id), f.inside);
         else if (f.wire == PROTOBUF_BYTES && f.number == CAPTURE_CONTAINER)

@@ -21,6 +21,7 @@ int capture_row_store(struct receiver *receiver, const struct capture *capture, 
     if (event->has_samples)
         row_put_u64(&row, event->samples);
     put_line(&row, capture->host);
+    put_line(&row, capture->is_off_cpu ? "off_cpu" : "cpu");
     row_put_u32(&row, capture->seconds);
     row_put_u32(&row, capture->pid);
     put_line(&row, capture->container);

@@ -1,4 +1,4 @@
-/* The CPU profiles that clients ask agents for. Each is given to the agents of its host, one at a time for each host,
+/* The profiles that clients ask agents for. Each is given to the agents of its host, one at a time for each host,
  * until an agent says how it went, or CAPTURES_FORGET_NS are over. Bounded; thread-safe. */
 #pragma once
 
@@ -19,6 +19,7 @@ struct capture {
     uint32_t state; /* CAPTURE_RUNNING and so on; 0: no agent has it */
     uint64_t asked_ns;
     char host[AGENT_TEXT_BYTES];
+    bool is_off_cpu;
     uint32_t seconds, pid;
     char container[OPAMP_CAPTURE_TEXT_BYTES], service[OPAMP_CAPTURE_TEXT_BYTES]; /* pid 0, "" here: any */
     char token[CAPTURES_TOKEN_BYTES]; /* of who asks: the first hexadecimal digits of its hash */

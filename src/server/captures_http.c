@@ -48,9 +48,13 @@ static const char *read_value(struct capture *c, const char *name, const char *v
         return copy_value(c->service, sizeof(c->service), value) ? NULL : "service is not the name of a service";
     if (strcmp(name, "pid") == 0)
         return read_number(value, INT32_MAX, &c->pid) ? NULL : "pid is not the number of a process";
+    if (strcmp(name, "kind") == 0) {
+        c->is_off_cpu = strcmp(value, "off_cpu") == 0;
+        return c->is_off_cpu || strcmp(value, "cpu") == 0 ? NULL : "kind is cpu or off_cpu";
+    }
     if (strcmp(name, "seconds") == 0)
         return read_number(value, OPAMP_CAPTURE_SECONDS, &c->seconds) ? NULL : "seconds is not a number from 1 to 60";
-    return "the parameters are host, seconds, and pid, container or service";
+    return "the parameters are host, kind, seconds, and pid, container or service";
 }
 
 static enum MHD_Result read_parameter(void *parameters, enum MHD_ValueKind kind, const char *name, const char *value)

@@ -103,6 +103,7 @@ static void put_capture(struct buf *out, const struct capture *capture)
     put_text(&data, CAPTURE_ID, capture->id);
     protobuf_put_number(&data, CAPTURE_SECONDS, capture->seconds);
     protobuf_put_number(&data, CAPTURE_PID, capture->pid);
+    protobuf_put_number(&data, CAPTURE_KIND, capture->is_off_cpu ? CAPTURE_OFF_CPU : CAPTURE_CPU);
     put_text(&data, CAPTURE_CONTAINER, capture->container);
     put_text(&data, CAPTURE_SERVICE, capture->service);
     put_text(&message, CUSTOM_MESSAGE_CAPABILITY, OPAMP_CAPTURE);

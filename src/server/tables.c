@@ -201,6 +201,7 @@ static const struct column captures_columns[] = {{"Timestamp", TIME, "Delta(8), 
                                                  {"Reason", "String"},
                                                  {"Samples", "Nullable(UInt64)"},
                                                  {"HostName", NAME},
+                                                 {"Kind", NAME},
                                                  {"Seconds", "UInt32"},
                                                  {"Pid", "UInt32"},
                                                  {"Container", "String"},
@@ -296,12 +297,11 @@ void table_put_create(struct buf *sql, enum table table)
 void table_put_migrate(struct buf *sql, enum table table, unsigned keep_days)
 {
     buf_printf(sql, "ALTER TABLE " TABLES_DATABASE ".%s ", tables[table].name);
-    for (const struct column *c = tables[table].columns; c->name; c++)
-        if (c->is_hidden) {
-            buf_puts(sql, "(ADD COLUMN IF NOT EXISTS ");
-            put_column(sql, table, c);
-            buf_puts(sql, "), ");
-        }
+    for (const struct column *c = tables[table].columns; c->name; c++) {
+        buf_puts(sql, "(ADD COLUMN IF NOT EXISTS ");
+        put_column(sql, table, c);
+        buf_puts(sql, "), ");
+    }
     /* Parts have one day each, and go as a whole: rows need not be written again when the time changes. The engine's
      * log of insertions takes no record any more after one that a full disk cut, has it before the part is there, and
      * is not synced: the loader knows what is inserted. */

@@ -86,8 +86,11 @@ static const struct view {
      "GROUP BY day, hour, host, manager, job_id, mountpoint, fstype, layer"},
     {"cpu_samples", SAMPLES(CPU_MS, "CaptureId = '' AND (ProfileType = 'cpu' OR (ProfileType = 'samples' AND "
                                     "PeriodType = 'cpu'))")},
-    {"capture_samples", SAMPLES("CaptureId AS capture_id, " CPU_MS, "CaptureId != ''")},
-    {"off_cpu_samples", SAMPLES("Value / 1e6 AS off_cpu_ms", "ProfileType = 'off_cpu'")},
+    {"capture_samples", SAMPLES("CaptureId AS capture_id, if(ProfileType = 'off_cpu', 'off_cpu', 'cpu') AS kind, "
+                                "if(kind = 'cpu', if(Unit = 'nanoseconds', Value, Value * Period), 0) / 1e6 AS cpu_ms, "
+                                "if(kind = 'off_cpu', Value, 0) / 1e6 AS off_cpu_ms",
+                                "CaptureId != ''")},
+    {"off_cpu_samples", SAMPLES("Value / 1e6 AS off_cpu_ms", "CaptureId = '' AND ProfileType = 'off_cpu'")},
     {"events",
      "SELECT Timestamp AS time, ResourceAttributes['host.name'] AS host, ServiceName AS service, "
      "if(EventName != '', EventName, LogAttributes['event.name']) AS name, SeverityText AS severity, Body AS text, "

@@ -42,9 +42,10 @@ static void fill_health(void *context, struct opamp_health *ret)
                                  .component_count = 1};
 }
 
-static int check_capture(void *context, char *why, size_t why_size)
+static int check_capture(void *context, const struct opamp_capture *capture, char *why, size_t why_size)
 {
     const struct fixture *f = context;
+    (void)capture;
     snprintf(why, why_size, "%s", f->is_forbidden ? "not now" : "");
     return f->is_forbidden ? -EOPNOTSUPP : 0;
 }
@@ -256,6 +257,7 @@ static void answer_capture(struct fixture *f, const uint8_t *uid, const char *id
     protobuf_put_bytes(&data, CAPTURE_ID, id, strlen(id));
     protobuf_put_number(&data, CAPTURE_SECONDS, 2);
     protobuf_put_number(&data, CAPTURE_PID, pid);
+    protobuf_put_number(&data, CAPTURE_KIND, CAPTURE_OFF_CPU);
     protobuf_put_number(&data, 77, is_later);
     protobuf_put_bytes(&message, CUSTOM_MESSAGE_CAPABILITY, OPAMP_CAPTURE, strlen(OPAMP_CAPTURE));
     protobuf_put_bytes(&message, CUSTOM_MESSAGE_TYPE, OPAMP_CAPTURE_START, strlen(OPAMP_CAPTURE_START));
@@ -315,7 +317,8 @@ static void test_capture_is_recorded_and_sent(void **state)
     assert_non_null(memmem(f.s.post[3].body, f.s.post[3].size, CAPTURE_ATTRIBUTE, strlen(CAPTURE_ATTRIBUTE)));
     assert_int_equal(state_in(&f, 4).state, CAPTURE_DONE);
     assert_int_equal(state_in(&f, 4).samples, SAMPLES);
-    assert_true(f.captured.pid == 4711 && f.from_ns == begun_ns && f.to_ns == begun_ns + 2 * SECOND);
+    assert_true(f.captured.is_off_cpu && f.captured.pid == 4711 && f.from_ns == begun_ns &&
+                f.to_ns == begun_ns + 2 * SECOND);
     opamp_client_report(f.client);
     assert_int_equal(state_in(&f, 5).state, 0);
     end(&f);
