@@ -8,6 +8,7 @@
 #include "server/chdb_library.h"
 #include "server/engine_process.h"
 #include "server/rate_limit.h"
+#include "server/schema.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -84,8 +85,16 @@ static int run_until_signal(const struct server_options *options, int ready_fd)
     announce(server);
     announce_first_token(server, options);
     ready_fd_notify(&ready_fd);
-    while (!end_signals_wait(&signals, SECOND_NS))
-        server_tick(server);
+    while (r == 0 && !end_signals_wait(&signals, SECOND_NS))
+        r = server_tick(server);
+    return r < 0 ? -EIO : 0;
+}
+
+static int migrate(const struct server_options *options)
+{
+    if (server_migrate(options) < 0)
+        return -EIO;
+    printf("The tables in %s/engine have version %d\n", options->directory, SCHEMA_VERSION);
     return 0;
 }
 
@@ -101,6 +110,7 @@ static int run_server(int argc, char **argv)
                                .spool_bytes = SPOOL_BYTES,
                                .memory_bytes = MEMORY_BYTES};
     const char *library = NULL;
+    bool migrates = false;
     char path[PATH_MAX];
     int64_t keep_days = 30, send_rate = 1000, query_rate = 100, ready_fd = -1;
     const struct option_spec specs[] = {
@@ -121,6 +131,8 @@ static int run_server(int argc, char **argv)
         {0, "query-rate", OPTION_INTEGER, &query_rate, "N",
          "queries a second that one client may ask (default 100; 0: any number)", 0, RATE_LIMIT_MAX},
         {0, "engine", OPTION_TEXT, &library, "FILE", "the engine's library, libchdb.so", 0, 0},
+        {0, "migrate", OPTION_FLAG, &migrates, NULL,
+         "make the tables, or bring those of an earlier version up to date, and end", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD", "write \"ready\" to this descriptor when the server listens",
          0, INT32_MAX},
         {0},
@@ -144,7 +156,7 @@ static int run_server(int argc, char **argv)
     o.send_rate = (unsigned)send_rate;
     o.query_rate = (unsigned)query_rate;
     o.writes_first_token = !isatty(STDOUT_FILENO);
-    return run_until_signal(&o, (int)ready_fd);
+    return migrates ? migrate(&o) : run_until_signal(&o, (int)ready_fd);
 }
 
 const struct subcommand subcommand_server = {

@@ -40,7 +40,7 @@ struct engine {
     pthread_cond_t changed;
     struct engine_session sessions[ENGINE_SESSIONS];
     pid_t pid; /* 0: not running */
-    bool is_ready, ends;
+    bool is_ready, ends, is_refused;
 };
 
 /* ---- the process ---- */
@@ -194,17 +194,23 @@ static void *supervise(void *engine)
             pause_s = 0;
             continue;
         }
+        if (r == -ENOTSUP) {
+            pthread_mutex_lock(&e->lock);
+            e->is_refused = true;
+            pthread_mutex_unlock(&e->lock);
+            return NULL;
+        }
         pause_s = pause_s == 0 ? 1 : 2 * pause_s < RESTART_MAX_S ? 2 * pause_s : RESTART_MAX_S;
         log_errno(r, "the engine does not start; it is tried again in %u s", pause_s);
     }
     return NULL;
 }
 
-int engine_start(const struct engine_options *options, struct engine **ret)
+static struct engine *new_engine(const struct engine_options *options)
 {
     struct engine *e = calloc(1, sizeof(*e));
     if (!e)
-        return -ENOMEM;
+        return NULL;
     e->o = *options;
     snprintf(e->days, sizeof(e->days), "%u", options->keep_days);
     snprintf(e->memory, sizeof(e->memory), "%" PRIu64, options->memory_bytes);
@@ -212,13 +218,47 @@ int engine_start(const struct engine_options *options, struct engine **ret)
         e->sessions[i].socket = -1;
     pthread_mutex_init(&e->lock, NULL);
     clock_cond_init(&e->changed);
-    const int r = signal_mask_create_thread(&e->supervisor, supervise, e);
-    if (r < 0) {
-        free(e);
-        return r;
+    return e;
+}
+
+static void free_engine(struct engine *e)
+{
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+int engine_start(const struct engine_options *options, struct engine **ret)
+{
+    struct engine *e = new_engine(options);
+    const int r = e ? signal_mask_create_thread(&e->supervisor, supervise, e) : -ENOMEM;
+    if (e && r < 0)
+        free_engine(e);
+    if (r == 0)
+        *ret = e;
+    return r;
+}
+
+bool engine_is_refused(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    const bool is_refused = e->is_refused;
+    pthread_mutex_unlock(&e->lock);
+    return is_refused;
+}
+
+int engine_migrate(const struct engine_options *options)
+{
+    struct engine *e = new_engine(options);
+    int r = e ? start_process(e) : -ENOMEM;
+    if (e && r == 0) {
+        e->ends = true;
+        hang_up(e); /* it ends in order */
+        wait_for_end(e);
     }
-    *ret = e;
-    return 0;
+    if (e)
+        free_engine(e);
+    return r;
 }
 
 void engine_free(struct engine *e)
@@ -237,9 +277,7 @@ void engine_free(struct engine *e)
         kill(e->pid, SIGKILL);
     pthread_mutex_unlock(&e->lock);
     pthread_join(e->supervisor, NULL);
-    pthread_cond_destroy(&e->changed);
-    pthread_mutex_destroy(&e->lock);
-    free(e);
+    free_engine(e);
 }
 
 /* ---- requests ---- */

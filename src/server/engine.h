@@ -17,12 +17,18 @@ struct engine_options {
     uint64_t memory_bytes;
 };
 
-/* Starts the engine, which is ready soon afterwards; a start that fails is logged and tried again. Borrows the strings.
- * 0 or -errno. */
+/* Starts the engine, which is ready soon afterwards; a start that fails is logged and tried again, unless the data is
+ * of a newer version. Borrows the strings. 0 or -errno. */
 int engine_start(const struct engine_options *options, struct engine **ret);
+/* Whether the data is of a newer version (logged): the engine does not start. */
+bool engine_is_refused(struct engine *e);
 /* Ends the process in order. No other thread may use the engine any more. */
 void engine_free(struct engine *e);
 DEFINE_FREEP(engine)
+
+/* Makes or migrates the tables, and ends. 0, or -errno after the reason was logged; -ENOTSUP: the data is of a newer
+ * version. */
+int engine_migrate(const struct engine_options *options);
 
 /* The number of the last insertion into each table (tables.h). Errors as of engine_insert. */
 int engine_last_blocks(struct engine *e, uint64_t ret[TABLE_COUNT], struct buf *why);

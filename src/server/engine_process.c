@@ -7,6 +7,7 @@
 #include "server/chdb_library.h"
 #include "server/engine_confine.h"
 #include "server/engine_wire.h"
+#include "server/schema.h"
 #include "server/spool_files.h"
 #include "server/tables.h"
 #include "server/views.h"
@@ -66,20 +67,52 @@ static int run_statement(const struct session *s, const struct buf *sql, struct 
     return buf_error(sql) ?: run_query(s, sql->data, sql->size, "TSV", why);
 }
 
-static int create_tables(const struct session *s, unsigned keep_days, struct buf *why)
+/* Runs what is in `sql`, and empties it. */
+static int run_and_clear(const struct session *s, struct buf *sql, struct buf *why)
+{
+    const int r = run_statement(s, sql, why);
+    sql->size = 0;
+    return r;
+}
+
+static int migrate_tables(const struct session *s, unsigned keep_days, struct buf *why)
 {
     _cleanup_buf_ struct buf sql = {0};
-    buf_puts(&sql, "CREATE DATABASE IF NOT EXISTS " TABLES_DATABASE " ENGINE = Atomic");
-    int r = run_statement(s, &sql, why);
+    int r = 0;
     for (enum table table = 0; r == 0 && table < TABLE_COUNT; table++) {
-        sql.size = 0;
         table_put_create(&sql, table);
-        r = run_statement(s, &sql, why);
-        sql.size = 0;
+        r = run_and_clear(s, &sql, why);
         table_put_migrate(&sql, table, keep_days);
-        r = r < 0 ? r : run_statement(s, &sql, why);
+        r = r < 0 ? r : run_and_clear(s, &sql, why);
     }
-    return r;
+    schema_put_record(&sql, keep_days);
+    return r < 0 ? r : run_and_clear(s, &sql, why);
+}
+
+/* -ENOTSUP: the tables are of a newer version. Nothing is written if they are current, so that a full disk can be
+ * read. */
+static int open_tables(const struct session *s, unsigned keep_days, struct buf *why)
+{
+    _cleanup_buf_ struct buf sql = {0}, found = {0};
+    buf_puts(&sql, "CREATE DATABASE IF NOT EXISTS " TABLES_DATABASE " ENGINE = Atomic");
+    int r = run_and_clear(s, &sql, why);
+    schema_put_create(&sql);
+    r = r < 0 ? r : run_and_clear(s, &sql, why);
+    schema_put_find(&sql);
+    r = r < 0 ? r : run_and_clear(s, &sql, &found);
+    if (r < 0) {
+        buf_append(why, found.data, found.size);
+        return r;
+    }
+    switch (schema_state(found.data, found.size, keep_days, why)) {
+    case SCHEMA_IS_NEWER:
+        return -ENOTSUP;
+    case SCHEMA_IS_OLD:
+        return migrate_tables(s, keep_days, why);
+    case SCHEMA_IS_CURRENT:
+        break;
+    }
+    return 0;
 }
 
 /* Settings of readers, which they cannot change any more after the last one. */
@@ -287,7 +320,7 @@ static int open_sessions(struct session *sessions, const struct opening *opening
             .opening = opening, .library = &opening->library, .socket = ENGINE_FIRST_SOCKET + i, .may_insert = i == 0};
         r = open_session(&sessions[i], why);
         if (r == 0 && sessions[i].may_insert) {
-            r = create_tables(&sessions[i], keep_days, why);
+            r = open_tables(&sessions[i], keep_days, why);
             if (r == 0) {
                 report_damaged_parts(&sessions[i]);
                 create_views(&sessions[i]);

@@ -105,10 +105,15 @@ static int open_spool(struct server *s, uint64_t max_bytes)
     return 0;
 }
 
+static struct engine_options engine_options_of(const struct server *s, const struct server_options *o)
+{
+    return (struct engine_options){
+        .library = o->library, .directory = s->directory, .keep_days = o->keep_days, .memory_bytes = o->memory_bytes};
+}
+
 static int start_engine(struct server *s, const struct server_options *o)
 {
-    const struct engine_options engine = {
-        .library = o->library, .directory = s->directory, .keep_days = o->keep_days, .memory_bytes = o->memory_bytes};
+    const struct engine_options engine = engine_options_of(s, o);
     int r = engine_start(&engine, &s->engine);
     r = r < 0 ? r : loader_start(s->spool, s->engine, &s->loader);
     return r < 0 ? log_errno(r, "cannot start the engine's threads") : 0;
@@ -326,7 +331,19 @@ int server_start(const struct server_options *options, struct server **ret)
     return 0;
 }
 
-void server_tick(struct server *s)
+int server_migrate(const struct server_options *options)
+{
+    struct server s = {.lock = -1};
+    int r = open_directory(&s, options->directory);
+    if (r == 0) {
+        const struct engine_options engine = engine_options_of(&s, options);
+        r = engine_migrate(&engine);
+    }
+    closep(&s.lock);
+    return r;
+}
+
+int server_tick(struct server *s)
 {
     const struct spool_statistics now = spool_statistics(s->spool);
     if (now.refused != s->refused)
@@ -338,12 +355,15 @@ void server_tick(struct server *s)
     captures_http_tick(&s->opamp);
     listener_tick(s->sql);
     listener_tick(s->otlp);
+    if (engine_is_refused(s->engine))
+        return -ENOTSUP;
     if (!certificate_has_changed(&s->certificate))
-        return;
+        return 0;
     if (renew_certificate(s) == 0)
         log_info("%s: %s is read again", s->certificate.files.chain_setting, s->certificate.files.chain);
     else
         log_warning("%s: the certificate that was read before stays in use", s->certificate.files.chain_setting);
+    return 0;
 }
 
 void server_free(struct server *s)

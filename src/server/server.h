@@ -26,12 +26,16 @@ struct server_options {
     uint64_t spool_bytes, memory_bytes;
 };
 
+/* Makes or migrates the tables of the directory, without listening. 0, or -errno after the reason was logged. */
+int server_migrate(const struct server_options *options);
+
 #define SERVER_KEEP_DAYS_MAX 90 /* a batch has rows of at most so many days: the engine limits them */
 
 /* 0, or -errno after the reason was logged. Borrows the options' strings. */
 int server_start(const struct server_options *options, struct server **ret);
-/* To be called once a second: also reads tokens and certificate again when their files have changed. */
-void server_tick(struct server *s);
+/* To be called once a second: also reads tokens and certificate again when their files have changed. 0; -ENOTSUP: the
+ * data is of a newer version (logged), and the server has to end. */
+int server_tick(struct server *s);
 /* Ends in order: receivers, then the loader, then the engine. What the engine does not have yet stays in the spool. */
 void server_free(struct server *s);
 DEFINE_FREEP(server)

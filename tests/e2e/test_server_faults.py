@@ -126,6 +126,25 @@ def test_full_disk_is_back_pressure(run, sonde, file_system):  # noqa: F811
     assert one.running.stop() == 0
 
 
+def test_full_disk_can_be_read_after_a_start(run, sonde, file_system):  # noqa: F811
+    """A start of the server, or of its engine, writes nothing that it has written before: a cut definition of a table would be the end of its rows."""
+    place, library = file_system("tmpfs"), engine_library()
+    one = start_server(run, sonde, place / "data", library=library)
+    assert one.post("/v1/traces", request([span(1)]))[0] == 200
+    one.await_value("SELECT count() FROM requests", "1")
+    assert one.running.stop() == 0
+    fill(place / "filler")
+    again = start_server(run, sonde, place / "data", library=library, number=1)
+    again.await_value("SELECT count() FROM requests", "1")
+    os.kill(again.engine_pid(), signal.SIGKILL)
+    again.await_value("SELECT count() FROM requests", "1")
+    assert again.post("/v1/traces", request([span(2)]))[0] == 503
+    (place / "filler").unlink()
+    assert again.post("/v1/traces", request([span(2)]))[0] == 200
+    again.await_value("SELECT count() FROM requests", "2")
+    assert again.running.stop() == 0
+
+
 class Filler(threading.Thread):
     """Fills the disk, frees a little of it at a time, and frees all, again and again, so that it is full at each place where the server and the engine write."""
 
