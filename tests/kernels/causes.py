@@ -12,7 +12,7 @@ SLACK_NS = 10_000_000
 # The first packet of a connection is lost, and sent again after a second. dm-delay delays each read or write by 100 ms. 40 ms of CPU at 5 in each 100
 # take seven more periods, if the whole 5 are available.
 INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": ("downstream", 320_000_000, ""),
-            "/downstream-lost": ("downstream", 1_000_000_000, "sent again"),
+            "/downstream-lost": ("downstream", 1_000_000_000, "1 retransmission"),
             "/cpu-hog": ("run_queue", 60_000_000, ""), "/cpu-quota": ("run_queue", 400_000_000, "quota")}
 # Which socket a thread connects, and what TCP does on it, is not recorded before Linux 6.3.
 WITHOUT_SOCKETS = {"/downstream-lost": ("downstream", 1_000_000_000, "connect")}
