@@ -53,6 +53,10 @@ enum recorder_kind {
                                 object: ID of the thread's cgroup; value: for how long, in ns, in one run or in several.
                                 Each run began within RECLAIM_SPREAD * RECLAIM_RECORDER_NS after the first one did */
 
+    RECORDER_CONTROL =
+        13, /* in the object ring. The RECORDER_SEND or RECORDER_RECEIVE of the same time, by thread `tid`
+               on socket `object`, had whole frames of HTTP/2 that are of no request (http2_is_control) */
+
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
                            runs, or ran last, or has finished something for; value: the process (high half),

@@ -10,6 +10,7 @@
 #include "probes/request/http2_walk.bpf.h"
 #include "probes/request/request_calls.bpf.h"
 #include "probes/request/request_publish.bpf.h"
+#include "probes/request/request_recorder.bpf.h"
 
 #define HTTP2_PARTS 1024
 
@@ -86,9 +87,26 @@ __noinline int http2_find_bytes(__u32 bytes)
     return 1;
 }
 
+/* Records that the operation of time `now` on this socket had nothing of a request. A global function,
+ * for its stack. */
+__noinline int http2_record_control(__u64 cookie, __u64 now)
+{
+    if (!has_recorder)
+        return 0;
+    const struct recorder_place place = recorder_place();
+    struct recorder_record r = {.time_ns = now,
+                                .kind = RECORDER_CONTROL,
+                                .syscall = RECORDER_NO_SYSCALL,
+                                .tid = bpf_get_current_pid_tgid(),
+                                .object = cookie};
+    if (place.cpu)
+        recorder_put_object(&place, &r);
+    return 0;
+}
+
 /* The current system call received or sent `bytes` on the connection of socket `socket`, its address. `arrival_ns`: of
- * the first byte; 0: not known. `now`: 0: not known. A global function, as publish(); it also keeps its stack off its
- * callers'. */
+ * the first byte; 0: not known. `now`: 0: not known, or not recorded. A global function, as publish(); it also keeps
+ * its stack off its callers'. */
 __noinline int http2_pass(__u64 number, __u64 socket, __s64 bytes, __u64 arrival_ns, __u64 now)
 {
     const __u32 direction = bytes < 0 ? HTTP2_SENT : HTTP2_RECEIVED, size = bytes < 0 ? -bytes : bytes;
@@ -118,8 +136,11 @@ __noinline int http2_pass(__u64 number, __u64 socket, __s64 bytes, __u64 arrival
     w->record.pid = pid_tgid >> 32;
     w->record.tid = pid_tgid;
     w->record.is_unsent = 0;
+    w->is_control = !s->have && !s->skip;
     http2_walk_all();
     *s = w->side;
+    if (now && w->is_control && s->is_live && !s->have && !s->skip)
+        http2_record_control(c->r.socket, now);
     return 0;
 }
 

@@ -108,6 +108,12 @@ static inline __u32 http2_stream(const __u8 *head)
     return ((__u32)head[5] << 24 | (__u32)head[6] << 16 | (__u32)head[7] << 8 | head[8]) & 0x7fffffff;
 }
 
+/* Whether frames of this type carry nothing of a request or a reply: each end of a connection sends them by itself. */
+static inline int http2_is_control(__u32 type)
+{
+    return type == HTTP2_PRIORITY || type == HTTP2_SETTINGS || type == HTTP2_PING || type == HTTP2_WINDOW_UPDATE;
+}
+
 /* How many bytes of its payload are copied. */
 static inline __u32 http2_kept(__u32 type, __u32 length)
 {

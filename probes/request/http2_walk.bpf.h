@@ -51,8 +51,9 @@ struct http2_walk {
     __u64 ahead_base; /* address of the bytes in `ahead`, */
     __u32 ahead_size; /* and how many bytes; 0: none */
     __u8 ahead[HTTP2_AHEAD + HTTP2_SHORT];
-    bool is_busy;  /* a program at a uprobe uses it */
-    bool is_trial; /* nothing of it is kept */
+    bool is_busy;    /* a program at a uprobe uses it */
+    bool is_trial;   /* nothing of it is kept */
+    bool is_control; /* the call began with a frame, and all frames so far are of no request */
 };
 
 struct {
@@ -236,6 +237,7 @@ static __always_inline bool http2_take_head(struct http2_side *s, struct http2_w
         return false;
     s->skip = length;
     s->keep = http2_kept(type, length);
+    w->is_control &= http2_is_control(type);
     s->is_data = type == HTTP2_DATA;
     s->is_body = s->is_data && length;
     if (type == HTTP2_DATA ? !length : http2_is_copied(type))

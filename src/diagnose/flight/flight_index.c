@@ -2,6 +2,7 @@
  * flight_index.h. */
 #include "diagnose/flight/flight_index.h"
 
+#include "diagnose/flight/control_frames.h"
 #include "diagnose/flight/flight_lists.h"
 #include "diagnose/flight/futex_words.h"
 #include "diagnose/flight/held_locks.h"
@@ -15,6 +16,8 @@
 
 struct flight_index {
     const struct flight_window *window;
+    struct flight_window without_control; /* if the window had control frames: what is left of it, and its memory */
+    struct recorder_record *own_records;
     struct flight_lists threads, sockets, tasks;
     struct futex_words *words;
     struct held_locks *held;
@@ -304,6 +307,7 @@ void flight_index_free(struct flight_index *index)
     held_locks_free(index->held);
     free(index->searches_left);
     free(index->record_sockets);
+    free(index->own_records);
     free(index);
 }
 
@@ -312,6 +316,11 @@ int flight_index_new(const struct flight_window *window, struct flight_index **r
     _cleanup_(flight_index_freep) struct flight_index *index = calloc(1, sizeof(*index));
     if (!index)
         return -ENOMEM;
+    if (control_frames_are_in(window)) {
+        if (control_frames_remove(window, &index->without_control, &index->own_records) < 0)
+            return -ENOMEM;
+        window = &index->without_control;
+    }
     index->window = window;
     index->searches_left = calloc(1, sizeof(*index->searches_left));
     index->record_sockets = calloc(window->count + 1, sizeof(*index->record_sockets));

@@ -67,11 +67,12 @@ struct flight_list {
 struct flight_index;
 struct held_locks;
 
-/* `window` is borrowed until flight_index_free. -ENOMEM. */
+/* Without what is of control frames (control_frames.h). `window` is borrowed until flight_index_free. -ENOMEM. */
 int flight_index_new(const struct flight_window *window, struct flight_index **ret);
 void flight_index_free(struct flight_index *index);
 DEFINE_FREEP(flight_index)
 
+/* The window as it is indexed. */
 const struct flight_window *flight_index_window(const struct flight_index *index);
 const struct held_locks *flight_index_held_locks(const struct flight_index *index);
 /* Whether arrivals at sockets are recorded: Linux 6.3 and later. */

@@ -62,6 +62,7 @@ void test_answer_of_one_letter_is_no_request(void **state);
 void test_connect_and_close(void **state);
 void test_retransmissions(void **state);
 void test_peers(void **state);
+void test_control_frames(void **state);
 void test_every_attach_method(void **state);
 
 /* In test_recorder_files.c. */

@@ -319,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_connect_and_close),
         cmocka_unit_test(test_retransmissions),
         cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_control_frames),
         cmocka_unit_test(test_every_attach_method),
         cmocka_unit_test(test_files_that_are_waited_for),
     };

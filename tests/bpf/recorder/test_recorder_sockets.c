@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RECORDS     8192
@@ -205,6 +206,82 @@ void test_peers(void **state)
     assert_memory_equal(peer.address, &address.sin_addr, sizeof(address.sin_addr));
     assert_false(request_source_peer(r.request, recording_cookie(ends[1]), &peer));
     assert_false(request_source_peer(r.request, 0, &peer));
+    close(ends[0]);
+    close(ends[1]);
+    recording_end(&r);
+}
+
+#define PING     "\0\0\x8\x6\0\0\0\0\0ABCDEFGH"
+#define SETTINGS "\0\0\0\x4\0\0\0\0\0"
+#define HEADERS  "\0\0\1\1\5\0\0\0\1\x82"
+
+static const struct {
+    const char *bytes;
+    size_t count;
+    bool is_control;
+} exchanges[] = {
+    {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" SETTINGS, 24 + 9, true},
+    {PING, 17, true},
+    {HEADERS, 10, false},
+    {PING HEADERS, 27, false},
+    {"\0\0\4\x8\0\0\0\0\1\0\0\1\0", 13, true},
+    {PING PING, 34, true},
+    {"\0\0\x8\x6\0\0\0\0\0ABCD", 13, false},
+    {"EFGH", 4, false},
+    {"\0\0\4\0\1\0\0\0\1data", 13, false},
+};
+
+/* Each read, and then a send of the same bytes. */
+static void serve_exchanges(int client, int server)
+{
+    char text[64];
+    for (size_t i = 0; i < array_size(exchanges); i++)
+        if (send(client, exchanges[i].bytes, exchanges[i].count, 0) < 0 ||
+            recv(server, text, exchanges[i].count, MSG_WAITALL) < 0 ||
+            send(server, exchanges[i].bytes, exchanges[i].count, 0) < 0)
+            _exit(1);
+}
+
+/* The server's operations on this socket, which `tid` made, are those of `exchanges`. */
+static void expect_exchanges(const struct flight_window *window, int kind, uint64_t cookie, uint32_t tid)
+{
+    const struct recorder_record *record, *control;
+    size_t at = 0, i = 0;
+    while ((record = recording_next(window, &at, kind, tid))) {
+        if (record->object != cookie)
+            continue;
+        size_t next = at;
+        do
+            control = recording_next(window, &next, RECORDER_CONTROL, tid);
+        while (control && !(control->object == cookie && control->time_ns >= record->time_ns));
+        assert_true(i < array_size(exchanges));
+        if (exchanges[i].is_control != (control && control->time_ns == record->time_ns))
+            fail_msg("kind %d, exchange %zu", kind, i);
+        i++;
+    }
+    assert_int_equal(i, array_size(exchanges));
+}
+
+/* Sends and receives of whole frames that keep up a connection of HTTP/2, and nothing else, are marked. */
+void test_control_frames(void **state)
+{
+    struct recording r;
+    int ends[2], status;
+    (void)state;
+    recording_begin_or_skip(&r, RECORDS);
+    connect_pair(ends);
+    const uint64_t cookie = recording_cookie(ends[1]);
+    const pid_t child = fork();
+    if (child == 0) {
+        serve_exchanges(ends[0], ends[1]);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    struct flight_window w = recording_window(&r);
+    expect_exchanges(&w, RECORDER_RECEIVE, cookie, (uint32_t)child);
+    expect_exchanges(&w, RECORDER_SEND, cookie, (uint32_t)child);
+    flight_recorder_window_free(&w);
     close(ends[0]);
     close(ends[1]);
     recording_end(&r);

@@ -112,6 +112,12 @@ static inline void put_send(uint64_t us, uint32_t tid, uint64_t socket)
         socket, 100);
 }
 
+/* The send or receive of this time had only control frames of HTTP/2. */
+static inline void put_control(uint64_t us, uint32_t tid, uint64_t socket)
+{
+    put(us, RECORDER_CONTROL, 0, RECORDER_NO_SYSCALL, tid, socket, 0);
+}
+
 static int compare_times(const void *a, const void *b)
 {
     const struct recorder_record *x = a, *y = b;

@@ -144,6 +144,43 @@ static void test_loop_gives_work_to_a_thread_that_wakes_the_poller(void **state)
                 "cpu 11 765-800\n");
 }
 
+/* R's task waits for a timer, while the loop works for A. A thread of the library sends a ping on R's connection
+ * meanwhile, and the poller reads its answer. */
+static void test_ping_while_the_loop_works_for_another(void **state)
+{
+    (void)state;
+    put_start();
+    put_sleep(12, WORKER, SYS_futex, QUEUE);
+    put_call(100, R);
+    put_receive(140, LOOP, PIPE);
+    put_sleep(150, LOOP, SYS_epoll_wait, 4);
+    put_call(300, A);
+    put_waking(320, LOOP, POLLER, SYS_write, 9);
+    put_run(330, LOOP);
+    put_blocker();
+    put_interrupt_waking(595, WORKER, RECORDER_IN_HARDIRQ);
+    put_run(598, WORKER);
+    put_send(610, WORKER, R);
+    put_control(610, WORKER, R);
+    put_sleep(615, WORKER, SYS_futex, QUEUE);
+    put_arrival(640, R);
+    put_interrupt_waking(641, POLLER, RECORDER_IN_SOFTIRQ);
+    put_run(645, POLLER);
+    put(650, RECORDER_RECEIVE, RECORDER_TCP | RECORDER_REQUESTS, SYS_recvfrom, POLLER, R, 77ull << 32 | 17);
+    put_control(650, POLLER, R);
+    put_sleep(660, POLLER, SYS_epoll_wait, 7);
+    put_reply(800, TASK, R);
+    expect_path(R, 100, 800, LOOP,
+                "run_queue 31 100-105\n"
+                "cpu 31 105-130\n"
+                "unattributed 11 130-320 unknown\n"
+                "run_queue 11 320-330 inferred\n"
+                "loop_busy 11 330-400 other inferred\n"
+                "run_queue 11 400-500 other inferred\n"
+                "loop_busy 11 500-700 other inferred\n"
+                "cpu 11 700-800\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +188,7 @@ int main(void)
         cmocka_unit_test_setup(test_timer_while_the_loop_works_for_another, start_trace),
         cmocka_unit_test_setup(test_loop_wakes_the_poller, start_trace),
         cmocka_unit_test_setup(test_loop_gives_work_to_a_thread_that_wakes_the_poller, start_trace),
+        cmocka_unit_test_setup(test_ping_while_the_loop_works_for_another, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
