@@ -369,6 +369,9 @@ static bool add_known_wait(struct path_walk *w, const struct thread_span *wait, 
     } else if (s.kind == REQUEST_PART_DOWNSTREAM || s.kind == REQUEST_PART_NETWORK) {
         s.socket = socket;
     }
+    if (s.kind == REQUEST_PART_UNATTRIBUTED && wait->woken && path_wait_is_for_events(wait->left) &&
+        path_mark_later_read(w, wait->woken))
+        return true;
     if (s.kind == REQUEST_PART_SLEEP && path_job_may_end_wait(w, wait->left, end_ns)) {
         s.kind = REQUEST_PART_UNATTRIBUTED;
         s.owner = REQUEST_OWNER_UNKNOWN;

@@ -8,6 +8,8 @@
 #include "diagnose/path/task_request.h"
 #include "diagnose/path/task_wait.h"
 
+#define WAKE_UP_NS 50000 /* from an arrival to the wake-up of the thread that waits for it */
+
 /* [from, w->t) passed until bytes from another process of this node arrived at `to`. They were sent on socket
  * `asked_on` of this request's work; 0: not known. If TCP had to send them again, the request waited for the service
  * there. */
@@ -350,6 +352,36 @@ void path_mark_consumed(struct path_walk *w, uint64_t cookie, uint64_t answer_ns
         return; /* the walk goes on in this thread */
     path_ready_add(w, arrival->time_ns, REQUEST_PART_LOOP_BUSY, true, "its answer waited in the socket");
     path_mark_arrival(w, arrival);
+}
+
+/* The first receive that the thread makes at `t_ns` or later before it sleeps; NULL: none. */
+static const struct recorder_record *next_read(const struct flight_index *index, const struct flight_list *thread,
+                                               uint64_t t_ns)
+{
+    const uint32_t before = flight_list_before(thread, t_ns);
+    for (size_t i = before == FLIGHT_NONE ? 0 : before + 1; i < thread->count && flight_index_spend(index); i++) {
+        const struct flight_event *e = &thread->events[i];
+        if (e->role == FLIGHT_RECEIVES)
+            return e->record;
+        if (e->role == FLIGHT_OUT && e->state == THREAD_BLOCKED)
+            break;
+    }
+    return NULL;
+}
+
+bool path_mark_later_read(struct path_walk *w, const struct recorder_record *woken)
+{
+    const struct recorder_record *read = next_read(w->index, w->thread, w->t_ns);
+    const struct work_arrivals arrivals =
+        read ? request_work_arrivals(w->index, read->object, read->time_ns) : (struct work_arrivals){0};
+    const struct recorder_record *arrival = arrivals.is_one_producer ? arrivals.last : NULL;
+    if (!arrival || request_work_is_served(w->index, read) || arrival->time_ns > woken->time_ns ||
+        arrival->time_ns + WAKE_UP_NS < woken->time_ns || arrival->tid != recorder_low(woken->value) ||
+        path_mark_is_for_other(w, read->object, read->time_ns))
+        return false;
+    w->is_inferred = true;
+    path_mark_arrival(w, arrival);
+    return true;
 }
 
 /* Whether the thread waited for its next piece of work, and not in the middle of one. */

@@ -21,5 +21,9 @@ bool path_mark_is_reader_of_other(const struct path_walk *w, uint32_t tid, uint6
 bool path_mark_is_for_other(const struct path_walk *w, uint64_t cookie, uint64_t t_ns);
 /* This arrival made the request ready: the walk goes on at its sender. */
 void path_mark_arrival(struct path_walk *w, const struct recorder_record *arrival);
+/* The data that ended the current thread's wait for events, by the wake-up `woken`, was read only after w->t_ns:
+ * threads of gRPC's library first wake another one, which waits for events in their place. Goes on at the sender of the
+ * data. False: the thread then read nothing that had arrived at the wake-up, or data for other requests. */
+bool path_mark_later_read(struct path_walk *w, const struct recorder_record *woken);
 /* At w->t the thread turned from another request or, `is_end`, an earlier piece of work to this request. */
 void path_mark_foreign(struct path_walk *w, bool is_end, uint64_t answer_ns);

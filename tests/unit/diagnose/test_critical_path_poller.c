@@ -181,6 +181,57 @@ static void test_ping_while_the_loop_works_for_another(void **state)
                 "cpu 11 700-800\n");
 }
 
+/* The thread that waits for events is given that task by the request's thread. When the answer of the service arrives,
+ * it wakes that thread before it reads the answer on `socket`. */
+static void put_poller_that_wakes_first(uint64_t socket)
+{
+    put_sleep(10, POLLER, SYS_futex, 0x7000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_receive(100, 11, R);
+    put_send(150, 11, SERVICE);
+    put_waking(155, POLLER, 11, SYS_futex, 0x7000);
+    put_run(160, POLLER);
+    put_sleep(170, POLLER, SYS_epoll_wait, 7);
+    put_sleep(180, 11, SYS_futex, QUEUE);
+    put(700, RECORDER_READY, RECORDER_IN_SOFTIRQ | RECORDER_TCP, RECORDER_NO_SYSCALL, CLIENT, socket, 100ull << 32);
+    put_interrupt_waking(701, POLLER, RECORDER_IN_SOFTIRQ);
+    put_run(705, POLLER);
+    put_waking(720, 11, POLLER, SYS_futex, QUEUE);
+    put_receive(730, POLLER, socket);
+    put_sleep(740, POLLER, SYS_futex, 0x7000);
+    put_run(745, 11);
+    put_send(800, 11, R);
+}
+
+static void test_poller_wakes_another_before_it_reads(void **state)
+{
+    (void)state;
+    put_poller_that_wakes_first(SERVICE);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-150 inferred\n"
+                "downstream 31 150-701 inferred\n"
+                "run_queue 31 701-705\n"
+                "cpu 31 705-720\n"
+                "run_queue 11 720-745\n"
+                "cpu 11 745-800\n");
+}
+
+static void test_poller_then_reads_a_request(void **state)
+{
+    (void)state;
+    put_poller_that_wakes_first(A);
+    expect_path(R, 100, 800, 11,
+                "cpu 11 100-155\n"
+                "run_queue 31 155-160\n"
+                "cpu 31 160-170\n"
+                "unattributed 31 170-701 unknown\n"
+                "run_queue 31 701-705\n"
+                "cpu 31 705-720\n"
+                "run_queue 11 720-745\n"
+                "cpu 11 745-800\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +240,8 @@ int main(void)
         cmocka_unit_test_setup(test_loop_wakes_the_poller, start_trace),
         cmocka_unit_test_setup(test_loop_gives_work_to_a_thread_that_wakes_the_poller, start_trace),
         cmocka_unit_test_setup(test_ping_while_the_loop_works_for_another, start_trace),
+        cmocka_unit_test_setup(test_poller_wakes_another_before_it_reads, start_trace),
+        cmocka_unit_test_setup(test_poller_then_reads_a_request, start_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
