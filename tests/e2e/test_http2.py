@@ -239,7 +239,8 @@ def test_causes_of_grpcio_calls(sonde, agent, run, grpcio):
     watching = agent(*NO_BUDGET)
     client = subprocess.run([grpcio, GRPC_SERVER, "call", str(port)], capture_output=True, text=True, timeout=120)
     assert client.returncode == 0, client.stderr
-    wanted = {"Sleepy": (["sleep"], "sleepy() grpc_server.py"), "Compute": (["cpu"], "burn() grpc_server.py"), "Locked": (["lock"], "hold() grpc_server.py"),
+    wanted = {"Sleepy": (["sleep"], "sleepy() grpc_server.py"), "Compute": (["cpu", "lock"], "burn() grpc_server.py"),  # those that compute share the GIL
+              "Locked": (["lock"], "hold() grpc_server.py"),
               "Calling": (["sleep", "lock"], "sleepy() grpc_server.py")}  # C-core's thread hands the answer on under a lock
     for method, (kinds, place) in wanted.items():
         calls = recorded(sonde, watching, 5, route=f"/test.Service/{method}", grpc_status=0)

@@ -1,5 +1,5 @@
 """A gRPC server with a thread pool (grpcio), whose methods wait for different things, and its client: `grpc_server.py serve` prints "port N" and serves;
-`grpc_server.py call PORT` makes 20 calls of each method, four at a time on one connection."""
+`grpc_server.py call PORT` makes 20 calls of each method, four of the same one at a time on one connection."""
 import hashlib
 import sys
 import threading
@@ -15,7 +15,7 @@ def hold():
     while True:
         with lock:
             time.sleep(0.06)
-        time.sleep(0.02)
+        time.sleep(0.002)
 
 
 def burn(seconds):
@@ -63,10 +63,12 @@ def serve():
 
 def call(port):
     channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+    begin = threading.Barrier(4)  # those that compute would keep the GIL from the others
 
     def repeat():
         for _ in range(5):
             for method in ("Sleepy", "Compute", "Locked", "Calling"):
+                begin.wait()
                 channel.unary_unary(f"/test.Service/{method}")(b"hello")
     threads = [threading.Thread(target=repeat) for _ in range(4)]
     for thread in threads:
