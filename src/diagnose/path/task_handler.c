@@ -60,6 +60,20 @@ static bool is_writer(const struct flight_index *index, const struct recorder_re
     return false;
 }
 
+/* Whether the task of this record, its first one, was seen waiting for I/O by `to_ns`. */
+static bool waits_for_io(const struct flight_index *index, const struct recorder_record *first, uint64_t to_ns)
+{
+    const struct flight_list *task = flight_index_task(index, recorder_high(first->value), first->object);
+    for (size_t i = 0; i < task->count && flight_index_spend(index); i++) {
+        const struct recorder_record *r = task->events[i].record;
+        if (r->time_ns > to_ns)
+            break;
+        if (r->flags == RECORDER_TASK_WAITS_IO)
+            return true;
+    }
+    return false;
+}
+
 /* Whether this is the first record of a task that may serve a request. `reader`, `creator`: of that task. */
 static bool is_new_task(const struct flight_index *index, const struct recorder_record *r, uint32_t pid,
                         uint64_t reader, uint32_t creator)
@@ -91,7 +105,7 @@ uint64_t task_handler_find(const struct flight_index *index, uint32_t pid, uint6
         found_add(&all, r->object);
         if (r->time_ns < next_ns)
             found_add(&early, r->object);
-        if (r->time_ns < next_ns && r->flags != RECORDER_TASK_WAITS_IO)
+        if (r->time_ns < next_ns && !waits_for_io(index, r, reply->time_ns))
             found_add(&busy, r->object);
     }
     return early.count == 1 ? early.task : busy.count == 1 ? busy.task : all.count == 1 ? all.task : 0;

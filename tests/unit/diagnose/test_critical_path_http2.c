@@ -129,6 +129,16 @@ static void test_new_task_that_reads(void **state)
     expect_sleep_of_handler();
 }
 
+/* It tries to read, and waits then. */
+static void test_new_task_that_runs_before_it_reads(void **state)
+{
+    (void)state;
+    put_stream(MAIN);
+    put_created(180, 11, OTHER_HANDLER, RECORDER_TASK_RUNS, MAIN);
+    put_created(190, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_IO, MAIN);
+    expect_sleep_of_handler();
+}
+
 /* On thread 13, which thread 11 woke as the request was read, and which wakes thread 12 to write. */
 static void test_created_task_computes(void **state)
 {
@@ -189,6 +199,7 @@ int main(void)
         cmocka_unit_test_setup(test_new_task_that_writes, start_trace),
         cmocka_unit_test_setup(test_task_like_those_that_write, start_trace),
         cmocka_unit_test_setup(test_new_task_that_reads, start_trace),
+        cmocka_unit_test_setup(test_new_task_that_runs_before_it_reads, start_trace),
         cmocka_unit_test_setup(test_created_task_computes, start_trace),
         cmocka_unit_test_setup(test_created_task_gets_its_thread_back, start_trace),
     };
