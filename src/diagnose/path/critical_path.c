@@ -155,18 +155,21 @@ static void set_client_wait(const struct path_walk *w, struct path_segment *s)
 }
 
 /* Explains the wake-up of an event loop that then read nothing for this request: the request waited for its client, for
- * a service that it had called, or for a timer. */
+ * a service that it had called, or for a timer. If another event loop ran the request's task, this one only reads and
+ * sends for it: it knows no service and no timer of the request. */
 static void set_event_of_loop(struct path_walk *w, const struct work_slice *slice, uint64_t end_ns,
                               struct path_segment *s)
 {
-    const uint64_t service = request_work_unanswered(w->index, slice, path_walk_subject(w), end_ns);
+    const bool is_elsewhere = w->loop_tid && w->loop_tid != w->thread->key;
+    const uint64_t service = is_elsewhere ? 0 : request_work_unanswered(w->index, slice, path_walk_subject(w), end_ns);
     if (is_between_sends(w, end_ns)) {
         set_client_wait(w, s);
     } else if (service) {
         s->kind = REQUEST_PART_DOWNSTREAM;
         s->socket = service;
         s->reason = "until the service that it had called replied";
-    } else if (slice->tid == w->thread->key && !request_work_hands_on(w->index, slice, path_walk_subject(w))) {
+    } else if (!is_elsewhere && slice->tid == w->thread->key &&
+               !request_work_hands_on(w->index, slice, path_walk_subject(w))) {
         s->kind = REQUEST_PART_SLEEP;
         s->reason = "until a timer expired, as nothing arrived for it";
     } else {

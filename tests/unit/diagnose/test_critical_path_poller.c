@@ -181,6 +181,31 @@ static void test_ping_while_the_loop_works_for_another(void **state)
                 "cpu 11 700-800\n");
 }
 
+/* The network wakes the poller for nothing that is known, and the poller wakes the loop. Its byte before that went to
+ * the loop, and timers are the loop's. */
+static void test_poller_knows_no_service_and_no_timer(void **state)
+{
+    (void)state;
+    put_start();
+    put_call(100, R);
+    put_receive(140, LOOP, PIPE);
+    put_sleep(150, LOOP, SYS_epoll_wait, 4);
+    put_interrupt_waking(590, POLLER, RECORDER_IN_SOFTIRQ);
+    put_run(595, POLLER);
+    put_waking(600, LOOP, POLLER, SYS_write, 9);
+    put_run(605, LOOP);
+    put_sleep(610, POLLER, SYS_epoll_wait, 7);
+    put_reply(800, TASK, R);
+    expect_path(R, 100, 800, LOOP,
+                "run_queue 31 100-105\n"
+                "cpu 31 105-130\n"
+                "unattributed 31 130-590 unknown\n"
+                "run_queue 31 590-595\n"
+                "cpu 31 595-600\n"
+                "run_queue 11 600-605\n"
+                "cpu 11 605-800\n");
+}
+
 /* The thread that waits for events is given that task by the request's thread. When the answer of the service arrives,
  * it wakes that thread before it reads the answer on `socket`. */
 static void put_poller_that_wakes_first(uint64_t socket)
@@ -240,6 +265,7 @@ int main(void)
         cmocka_unit_test_setup(test_loop_wakes_the_poller, start_trace),
         cmocka_unit_test_setup(test_loop_gives_work_to_a_thread_that_wakes_the_poller, start_trace),
         cmocka_unit_test_setup(test_ping_while_the_loop_works_for_another, start_trace),
+        cmocka_unit_test_setup(test_poller_knows_no_service_and_no_timer, start_trace),
         cmocka_unit_test_setup(test_poller_wakes_another_before_it_reads, start_trace),
         cmocka_unit_test_setup(test_poller_then_reads_a_request, start_trace),
     };
