@@ -125,7 +125,8 @@ static uint32_t find_returning_thread(const struct path_walk *w, const struct wo
     if (w->depth > 0 || flight_index_has_jobs_by_write(w->index, w->thread->pid))
         return 0;
     const uint32_t last = request_hands_last(w->hands, w->thread->pid, loop, slice->start_ns, reply_ns);
-    return last ? request_hands_had(w->hands, last, woken_ns, reply_ns) : 0;
+    const uint32_t had = last ? request_hands_had(w->hands, last, woken_ns, reply_ns) : 0;
+    return had != loop ? had : 0;
 }
 
 /* The thread's last operation on the request's socket was a part of the reply, and its next operation is another one:

@@ -206,6 +206,38 @@ static void test_poller_knows_no_service_and_no_timer(void **state)
                 "cpu 11 605-800\n");
 }
 
+/* The loop gives work to a thread, which gives it back, and later to another one. In between the network wakes it. */
+static void test_loop_that_was_given_its_own_work(void **state)
+{
+    (void)state;
+    put_sleep(10, WORKER, SYS_futex, QUEUE);
+    put_sleep(12, OTHER_WORKER, SYS_futex, QUEUE);
+    put_run(90, LOOP);
+    put_arrival(100, R);
+    put_receive(100, LOOP, R);
+    put_waking(110, WORKER, LOOP, SYS_futex, QUEUE);
+    put_sleep(120, LOOP, SYS_epoll_wait, 4);
+    put_run(130, WORKER);
+    put_waking(200, LOOP, WORKER, SYS_write, 9);
+    put_run(210, LOOP);
+    put_sleep(220, WORKER, SYS_epoll_wait, 7);
+    put_sleep(230, LOOP, SYS_epoll_wait, 4);
+    put_interrupt_waking(600, LOOP, RECORDER_IN_SOFTIRQ);
+    put_run(610, LOOP);
+    put_waking(650, OTHER_WORKER, LOOP, SYS_futex, QUEUE);
+    put_run(660, OTHER_WORKER);
+    put_send(800, LOOP, R);
+    expect_path(R, 100, 800, LOOP,
+                "cpu 11 100-110\n"
+                "run_queue 21 110-130\n"
+                "cpu 21 130-200\n"
+                "run_queue 11 200-210\n"
+                "cpu 11 210-230\n"
+                "unattributed 11 230-600 unknown\n"
+                "run_queue 11 600-610\n"
+                "cpu 11 610-800\n");
+}
+
 /* The thread that waits for events is given that task by the request's thread. When the answer of the service arrives,
  * it wakes that thread before it reads the answer on `socket`. */
 static void put_poller_that_wakes_first(uint64_t socket)
@@ -266,6 +298,7 @@ int main(void)
         cmocka_unit_test_setup(test_loop_gives_work_to_a_thread_that_wakes_the_poller, start_trace),
         cmocka_unit_test_setup(test_ping_while_the_loop_works_for_another, start_trace),
         cmocka_unit_test_setup(test_poller_knows_no_service_and_no_timer, start_trace),
+        cmocka_unit_test_setup(test_loop_that_was_given_its_own_work, start_trace),
         cmocka_unit_test_setup(test_poller_wakes_another_before_it_reads, start_trace),
         cmocka_unit_test_setup(test_poller_then_reads_a_request, start_trace),
     };
