@@ -126,6 +126,13 @@ int agent_client_events(const char *address, uint64_t seconds, struct coverage *
     return r < 0 ? r : agent_reply_events(&body, ret_coverage, ret, ret_count);
 }
 
+int agent_client_gpu(const char *address, struct agent_gpu *ret)
+{
+    _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
+    int r = http_get(address, "/metrics", &body);
+    return r < 0 ? r : body.data ? agent_gpu_parse(body.data, ret) : -EBADMSG;
+}
+
 /* The texts of a JSON array, separated by "; "; cut at `size`. */
 static void join_texts(const json_t *texts, char *out, size_t size)
 {

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "client/agent_event.h"
+#include "client/agent_gpu.h"
 #include "model/coverage.h"
 #include "model/request.h"
 #include "model/request_route.h"
@@ -35,6 +36,9 @@ int agent_client_calls(const char *address, uint64_t seconds, struct coverage *r
 /* Fetches the events of the node in the last `seconds`, newest first. The caller frees the array. */
 int agent_client_events(const char *address, uint64_t seconds, struct coverage *ret_coverage, struct agent_event **ret,
                         size_t *ret_count);
+
+/* Fetches what the agent knows about the processes on GPUs. */
+int agent_client_gpu(const char *address, struct agent_gpu *ret);
 
 struct agent_state {
     char detail[16];                  /* level of detail: "full", or a lower one that budget.one_cpu forces */

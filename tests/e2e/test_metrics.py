@@ -37,9 +37,9 @@ def without_suffix(name, type_):
 
 
 def test_every_metric_of_the_source_is_documented():
-    """Includes metrics that this machine does not export. Those of `sonde server` are in a page of their own."""
+    """Includes metrics that this machine does not export. Those of `sonde server` are in a page of their own; src/client only reads them."""
     written, of_server = set(), set()
-    for path in (TOP / "src").rglob("*.c"):
+    for path in set((TOP / "src").rglob("*.c")) - set((TOP / "src/client").rglob("*.c")):
         found = of_server if path.is_relative_to(TOP / "src/server") else written
         found |= set(re.findall(rf'"({FAMILY})"', path.read_text()))
     about_server = (TOP / "docs/server.md").read_text()

@@ -11,7 +11,7 @@ def test_the_table_agrees_with_nvidia_smi(sonde):
     if not shutil.which("nvidia-smi"):
         skip("no nvidia-smi: this machine has no NVIDIA GPU")
     said = subprocess.run(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=True, timeout=60).stdout
-    done = subprocess.run([sonde, "gpu"], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sonde, "gpu", "--agent", "127.0.0.1:1"], capture_output=True, text=True, check=True, timeout=120)
     lines = done.stdout.splitlines()
     for index, name, memory_mib, power_w, celsius, driver in (line.split(", ") for line in said.splitlines()):
         row = next(line for line in lines[3:] if line.split()[:1] == [index])

@@ -5,11 +5,13 @@
 #include "base/units.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define INDEX_WIDTH 4 /* "0:13" */
-#define NAME_WIDTH  26
+#define INDEX_WIDTH   4 /* "0:13" */
+#define NAME_WIDTH    26
+#define COMMAND_WIDTH 15
 
 static void put_number(const struct gpu_device *d, enum gpu_value value, double factor, const char *unit, int width,
                        struct buf *out)
@@ -49,35 +51,84 @@ static void put_device(const struct gpu_device *d, struct buf *out)
     buf_printf(out, "%s\n", gpu_device_state_text(d));
 }
 
-static void put_process(const struct gpu_process *p, struct buf *out)
+/* NAN: not known. */
+static void put_share(double share, struct buf *out)
 {
-    _cleanup_buf_ struct buf name = {0};
-    char path[48], busy[16] = "-", memory[32] = "-";
-    snprintf(path, sizeof(path), "/proc/%u/comm", p->h.pid);
-    if (buf_read_file(&name, path, 64) < 0 || !name.data)
-        buf_puts(&name, "-");
-    if (name.data)
-        name.data[strcspn(name.data, "\n")] = '\0';
+    char text[32] = "-";
+    if (!isnan(share))
+        snprintf(text, sizeof(text), "%.0f %%", share * 100);
+    buf_printf(out, "  %6s", text);
+}
+
+static void put_rate(double rate, struct buf *out)
+{
+    char text[32] = "-";
+    if (!isnan(rate))
+        snprintf(text, sizeof(text), "%.*f", rate > 0 && rate < 10, rate);
+    buf_printf(out, "  %10s", text);
+}
+
+static void put_process(const struct gpu_view *view, const struct gpu_process *p, struct buf *out)
+{
+    char busy[16] = "-", memory[32] = "-", command[GPU_COMMAND_BYTES];
+    const char *service = gpu_view_service(view, p->h.pid);
+    double launches, copies, waits;
+    const bool has_launches = gpu_view_launch_rate(view, p->h.pid, &launches);
+    const bool has_copies = gpu_view_rate(view, p->h.pid, AGENT_GPU_COPIES, &copies);
+    const bool has_waits = gpu_view_rate(view, p->h.pid, AGENT_GPU_WAIT_SECONDS, &waits);
     if (p->busy != UINT32_MAX)
         snprintf(busy, sizeof(busy), "%u %%", p->busy);
     if (p->memory != UINT64_MAX)
         units_format_size(p->memory, memory, sizeof(memory));
-    buf_printf(out, "%-*u  %8u  %5s  %10s  ", INDEX_WIDTH, p->device, p->h.pid, busy, memory);
-    table_cell_put(out, name.data ? name.data : "", 0);
+    buf_printf(out, "%-*u  %8u  %5s  %10s", INDEX_WIDTH, p->device, p->h.pid, busy, memory);
+    put_rate(has_launches ? launches : NAN, out);
+    put_rate(has_copies ? copies : NAN, out);
+    put_share(has_waits ? waits : NAN, out);
+    buf_puts(out, "  ");
+    table_cell_put(out, gpu_view_command(p->h.pid, command)[0] ? command : "-", COMMAND_WIDTH);
+    buf_puts(out, "  ");
+    table_cell_put(out, service[0] ? service : "-", 0);
     buf_putc(out, '\n');
 }
 
-void gpu_text_put(const struct gpu_list *list, const char *driver, struct buf *out)
+static void put_processes(const struct gpu_view *view, struct buf *out)
 {
-    buf_printf(out, "NVIDIA driver %s\n\n%-*s  %-*s  %5s  %21s  %6s  %5s  %8s  %s\n", driver[0] ? driver : "-",
-               INDEX_WIDTH, "GPU", NAME_WIDTH, "NAME", "USE", "MEMORY", "POWER", "TEMP", "SM CLOCK", "STATE");
-    for (size_t i = 0; i < list->device_count; i++)
-        put_device(&list->devices[i], out);
-    if (!list->device_count)
-        buf_puts(out, "no device\n");
-    buf_printf(out, "\n%-*s  %8s  %5s  %10s  %s\n", INDEX_WIDTH, "GPU", "PID", "USE", "MEMORY", "PROCESS");
-    for (size_t i = 0; i < list->process_count; i++)
-        put_process(&list->processes[i], out);
-    if (!list->process_count)
-        buf_puts(out, "no process\n");
+    if (!view->list->process_count) {
+        buf_puts(out, "\nNo process uses a GPU.\n");
+        return;
+    }
+    buf_printf(out, "\n%-*s  %8s  %5s  %10s  %10s  %10s  %6s  %-*s  %s\n", INDEX_WIDTH, "GPU", "PID", "USE", "MEMORY",
+               "LAUNCHES/S", "COPIES/S", "WAITS", COMMAND_WIDTH, "PROCESS", "SERVICE");
+    for (size_t i = 0; i < view->list->process_count; i++)
+        put_process(view, &view->list->processes[i], out);
+    if (view->calls_missing[0])
+        buf_printf(out, "Launches, copies and waits are not known: %s\n", view->calls_missing);
+}
+
+static void put_verdicts(const struct gpu_view *view, struct buf *out)
+{
+    char text[GPU_VERDICT_BYTES];
+    buf_putc(out, '\n');
+    for (size_t i = 0; i < view->list->device_count; i++) {
+        const struct gpu_device *d = &view->list->devices[i];
+        if (d->instance != GPU_NO_INSTANCE)
+            continue;
+        gpu_verdict_of(view, d, text);
+        buf_printf(out, "GPU %u: %s\n", d->index, text);
+    }
+}
+
+void gpu_text_put(const struct gpu_view *view, struct buf *out)
+{
+    buf_printf(out, "NVIDIA driver %s\n\n", view->driver[0] ? view->driver : "-");
+    if (!view->list->device_count) {
+        buf_puts(out, "No GPU: the driver lists none.\n");
+        return;
+    }
+    buf_printf(out, "%-*s  %-*s  %5s  %21s  %6s  %5s  %8s  %s\n", INDEX_WIDTH, "GPU", NAME_WIDTH, "NAME", "USE",
+               "MEMORY", "POWER", "TEMP", "SM CLOCK", "STATE");
+    for (size_t i = 0; i < view->list->device_count; i++)
+        put_device(&view->list->devices[i], out);
+    put_processes(view, out);
+    put_verdicts(view, out);
 }

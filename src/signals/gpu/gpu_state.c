@@ -13,16 +13,27 @@ bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_
     return device->known & 1ull << value;
 }
 
+static bool is_set(const struct gpu_device *d, enum gpu_value value)
+{
+    uint64_t number;
+    return gpu_value_of(d, value, &number) && number;
+}
+
+bool gpu_device_is_faulty(const struct gpu_device *d)
+{
+    return d->status || is_set(d, GPU_RECOVERY_ACTION) || is_set(d, GPU_REMAP_FAILED) || is_set(d, GPU_REMAP_PENDING);
+}
+
 const char *gpu_device_state_text(const struct gpu_device *d)
 {
     uint64_t value;
     if (d->status)
         return "lost";
-    if (gpu_value_of(d, GPU_RECOVERY_ACTION, &value) && value)
+    if (is_set(d, GPU_RECOVERY_ACTION))
         return "its driver wants a reset or a restart";
-    if (gpu_value_of(d, GPU_REMAP_FAILED, &value) && value)
+    if (is_set(d, GPU_REMAP_FAILED))
         return "damaged memory";
-    if (gpu_value_of(d, GPU_REMAP_PENDING, &value) && value)
+    if (is_set(d, GPU_REMAP_PENDING))
         return "damaged memory, replaced by a reset";
     if (gpu_value_of(d, GPU_CLOCK_REASONS, &value) && value & (GPU_CLOCK_HW_THERMAL | GPU_CLOCK_SW_THERMAL))
         return "throttled: too hot";

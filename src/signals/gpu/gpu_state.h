@@ -38,6 +38,8 @@ struct gpu_state {
 /* Whether the value is known, with the value. */
 bool gpu_value_of(const struct gpu_device *device, enum gpu_value value, uint64_t *ret);
 
+/* Whether the device is lost, must be reset or has damaged memory. */
+bool gpu_device_is_faulty(const struct gpu_device *device);
 /* Returns the state of the device in words, of several the worst: "lost", "damaged memory", "ok". A static string. */
 const char *gpu_device_state_text(const struct gpu_device *device);
 

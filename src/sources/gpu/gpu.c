@@ -52,7 +52,7 @@ static int gpu_open(const struct source_services *services, const void *options,
     if (!s)
         return -ENOMEM;
     s->log = -1;
-    const int r = nvml_client_new(&s->client);
+    const int r = nvml_client_new(NVML_POLL_NS, &s->client);
     if (r < 0)
         return r;
     const bool has_library = nvml_client_has_library(s->client);

@@ -19,6 +19,7 @@
     (GPU_DEVICES_MAX + GPU_INSTANCES_MAX + GPU_PROCESSES_MAX + 2) /* of a turn: foreign code may send without end */
 
 struct nvml_client {
+    uint64_t interval_ns;
     bool has_library;
     char path[PATH_MAX];
     uint64_t look_ns; /* when to look for the library again */
@@ -41,11 +42,12 @@ static void look_for_library(struct nvml_client *c, uint64_t now_ns)
     c->look_ns = now_ns + NVML_RETRY_NS;
 }
 
-int nvml_client_new(struct nvml_client **ret)
+int nvml_client_new(uint64_t interval_ns, struct nvml_client **ret)
 {
     struct nvml_client *c = calloc(1, sizeof(*c));
     if (!c)
         return -ENOMEM;
+    c->interval_ns = interval_ns;
     c->socket = -1;
     look_for_library(c, clock_monotonic_ns());
     *ret = c;
@@ -233,7 +235,7 @@ static void ask_for_poll(struct nvml_client *c, uint64_t now_ns)
     if (!c->pid || c->is_owed || now_ns < c->poll_ns)
         return;
     c->is_owed = send(c->socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
-    c->poll_ns = now_ns + NVML_POLL_NS;
+    c->poll_ns = now_ns + c->interval_ns;
 }
 
 void nvml_client_turn(struct nvml_client *c, uint64_t now_ns,

@@ -1,5 +1,5 @@
-/* The agent's end of the process "sonde-gpu" (nvml_child.h): starts it where the library is, asks it for a poll every
- * few seconds, and ends it when a call of the library does not return. Never waits for it. Not thread-safe. */
+/* The agent's end of the process "sonde-gpu" (nvml_child.h): starts it where the library is, asks it for polls, and
+ * ends it when a call of the library does not return. Never waits for it. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,13 +14,14 @@
 
 struct nvml_client;
 
-#define NVML_POLL_NS     5000000000ull  /* between the beginnings of two polls */
+#define NVML_POLL_NS     5000000000ull  /* between the beginnings of two polls of the agent */
 #define NVML_CALL_MAX_NS 5000000000ull  /* a call that takes longer hangs */
 #define NVML_INIT_MAX_NS 60000000000ull /* that of nvmlInit: it initializes all devices */
 #define NVML_RETRY_NS    60000000000ull /* after a failure, and between two looks for the library */
 
-/* The caller frees `*ret`. -ENOMEM. Looks for the library, and starts nothing yet. */
-int nvml_client_new(struct nvml_client **ret);
+/* The caller frees `*ret`. -ENOMEM. Looks for the library, and starts nothing yet. `interval_ns`: between the
+ * beginnings of two polls. */
+int nvml_client_new(uint64_t interval_ns, struct nvml_client **ret);
 /* Ends the process, without waiting for one that is blocked in the kernel. */
 void nvml_client_free(struct nvml_client *c);
 DEFINE_FREEP(nvml_client)

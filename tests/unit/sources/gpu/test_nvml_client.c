@@ -33,7 +33,7 @@ static struct nvml_client *begin(const char *script)
     polls = drivers = 0;
     last_driver = (struct gpu_driver){0};
     script_write(script);
-    assert_int_equal(nvml_client_new(&client), 0);
+    assert_int_equal(nvml_client_new(NVML_POLL_NS, &client), 0);
     return client;
 }
 
