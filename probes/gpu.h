@@ -125,5 +125,6 @@ struct gpu_driver {
     __u32 device;     /* which that call concerns; GPU_NO_INSTANCE: none */
     __u32 reserved;
     char call[64];
+    char wait[64];     /* of the process that is in that call: its state and wait channel, "D nv_wait"; "": not known */
     char message[128]; /* of the library, for the error */
 };

@@ -102,6 +102,9 @@ static const struct {
     {"gpu.row_remap", "stop what uses the GPU and reset it; a row that cannot be replaced: have the GPU replaced."},
     {"gpu.recovery_needed", "do what the driver wants as soon as what uses the GPU can be stopped."},
     {"gpu.throttled", "look at fans, air and power of the machine: the GPU computes more slowly than it could."},
+    {"gpu.hang",
+     "the text names the process: look at its threads (py-spy, cuda-gdb) and at those of its other ranks, which may wait "
+     "for this one; a kernel that runs for so long on purpose: raise gpu.hang_after; docs/signals/gpu.md."},
     {"gpu.driver_hung",
      "programs that use a GPU may hang as well: look for Xid errors (`sonde events --kind gpu.xid`) and at dmesg; usually "
      "only a reset of the GPU or a restart of the machine helps."},

@@ -343,6 +343,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .recorder = p->tables ? shared_tables_recorder(p->tables) : NULL,
         .recent_samples = p->recent_samples,
         .recent_waits = p->recent_waits,
+        .cuda_activity = &p->cuda_activity,
         .span_seed = options->span_seed,
         .pipeline = p,
         .emit_sample = emit_sample,

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 struct buf;
+struct cuda_activity;
 struct event_record;
 struct flight_recorder;
 struct interpreters;
@@ -49,6 +50,7 @@ struct signal_services {
     struct flight_recorder *recorder;      /* NULL: disabled, refused by the kernel, or a replay */
     struct recent_samples *recent_samples; /* where threads ran; NULL: requests are not wanted */
     struct recent_waits *recent_waits;     /* where they waited; likewise */
+    struct cuda_activity *cuda_activity;   /* what processes do with libcuda */
 
     struct span_seed span_seed; /* zeros: requests are not exported as spans */
 

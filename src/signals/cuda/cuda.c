@@ -1,10 +1,11 @@
 /* Signal "cuda": calls of libcuda by process, and the time that its threads wait for the GPU. It has no records: its
- * metrics are read from the source's tables. */
+ * metrics are read from the source's tables, and once a second what each process does. */
 #include "sources/cuda/cuda.h"
 
 #include "base/clock.h"
 #include "signals/cuda/cuda_files.h"
 #include "signals/cuda/cuda_metrics.h"
+#include "signals/cuda_activity.h"
 #include "signals/process_labels.h"
 #include "signals/signal.h"
 
@@ -12,10 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ACTIVITY_NS 1000000000ull
+
 /* The calls of a process, with the waits that have not ended. */
 struct cuda_total {
     struct cuda_process_name name;
     struct cuda_process process;
+    uint32_t waiting_tid; /* the thread that has waited for longest; 0: none waits */
+    uint64_t waiting_ns;  /* since when */
 };
 
 struct cuda_totals {
@@ -26,6 +31,7 @@ struct cuda_totals {
 struct cuda_signal {
     void *source;
     struct processes *processes;
+    struct cuda_activity *activity; /* filled for other signals */
     struct cuda_files *files;
     struct cuda_totals totals; /* as they were exported last, */
     uint64_t resets;           /* after so many resets of the source */
@@ -48,6 +54,7 @@ static int create_cuda(const struct signal_services *services, const void *setti
         return -ENOMEM;
     s->source = source;
     s->processes = services->processes;
+    s->activity = services->cuda_activity;
     int r = cuda_files_new(source, services->processes, &s->files);
     if (r < 0) {
         free(s);
@@ -74,12 +81,7 @@ static void forget_process(void *self, uint32_t pid, uint32_t tid)
             s->totals.all[i] = (struct cuda_total){0}; /* if it still runs, its counts begin again */
 }
 
-static void follow_files(void *self, const struct mapped_processes *mapped)
-{
-    cuda_files_turn(((struct cuda_signal *)self)->files, mapped);
-}
-
-/* ---- metrics ---- */
+/* ---- reading ---- */
 
 static struct cuda_total *find_total(struct cuda_totals *t, const struct cuda_process_name *name)
 {
@@ -87,6 +89,15 @@ static struct cuda_total *find_total(struct cuda_totals *t, const struct cuda_pr
         if (memcmp(&t->all[i].name, name, sizeof(*name)) == 0)
             return &t->all[i];
     return NULL;
+}
+
+static void add_wait(struct cuda_total *t, uint32_t tid, uint64_t since_ns, uint64_t now_ns)
+{
+    t->process.synchronize_ns += now_ns - since_ns;
+    if (t->waiting_tid && t->waiting_ns <= since_ns)
+        return;
+    t->waiting_tid = tid;
+    t->waiting_ns = since_ns;
 }
 
 /* Processes first and waits after: a wait that ends in between is in neither, and in the next reading. */
@@ -99,12 +110,12 @@ static void read_totals(const struct cuda_signal *s, struct cuda_totals *ret)
     uint32_t tid;
     ret->count = 0;
     while (ret->count < CUDA_MAX_PROCESSES && map_walk_next(&processes, &total.name, &total.process))
-        ret->all[ret->count++] = total;
+        ret->all[ret->count++] = (struct cuda_total){.name = total.name, .process = total.process};
     const uint64_t now_ns = clock_monotonic_ns();
     while (map_walk_next(&waits, &tid, &wait)) {
         struct cuda_total *t = find_total(ret, &wait.process);
         if (t && wait.since_ns < now_ns)
-            t->process.synchronize_ns += now_ns - wait.since_ns;
+            add_wait(t, tid, wait.since_ns, now_ns);
     }
 }
 
@@ -128,6 +139,40 @@ static uint64_t latest_start(const struct cuda_totals *t, uint32_t pid)
             start_ns = t->all[i].name.start_ns;
     return start_ns;
 }
+
+/* Processes whose launches and waits are all counted. */
+static void read_activity(struct cuda_signal *s)
+{
+    static const uint32_t needed = 1u << CUDA_CALL_LAUNCH | 1u << CUDA_CALL_GRAPH_LAUNCH | 1u << CUDA_CALL_SYNCHRONIZE;
+    struct cuda_activity_process processes[CUDA_MAX_PROCESSES];
+    struct cuda_totals now;
+    size_t count = 0;
+    _Static_assert(CUDA_MAX_PROCESSES <= CUDA_ACTIVITY_MAX, "all processes have a place");
+    const uint64_t read_ns = clock_monotonic_ns();
+    read_totals(s, &now);
+    for (size_t i = 0; i < now.count; i++) {
+        const struct cuda_total *t = &now.all[i];
+        if (t->name.start_ns < latest_start(&now, t->name.pid) ||
+            (cuda_files_counted(s->files, t->name.pid) & needed) != needed)
+            continue;
+        processes[count++] = (struct cuda_activity_process){.pid = t->name.pid,
+                                                            .launches = t->process.calls[CUDA_CALL_LAUNCH] +
+                                                                        t->process.calls[CUDA_CALL_GRAPH_LAUNCH],
+                                                            .waiting_tid = t->waiting_tid,
+                                                            .waiting_ns = t->waiting_ns};
+    }
+    cuda_activity_update(s->activity, processes, count, read_ns);
+}
+
+static void follow_files(void *self, const struct mapped_processes *mapped)
+{
+    struct cuda_signal *s = self;
+    cuda_files_turn(s->files, mapped);
+    if (s->activity && clock_monotonic_ns() - s->activity->read_ns >= ACTIVITY_NS)
+        read_activity(s);
+}
+
+/* ---- metrics ---- */
 
 static void put_process(struct cuda_signal *s, const struct cuda_total *t, struct metric_set *set)
 {

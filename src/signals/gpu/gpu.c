@@ -3,6 +3,7 @@
 
 #include "signals/event_rate.h"
 #include "signals/gpu/gpu_events.h"
+#include "signals/gpu/gpu_hangs.h"
 #include "signals/gpu/gpu_metrics.h"
 #include "signals/gpu/gpu_state.h"
 #include "signals/signal.h"
@@ -12,20 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HANG_AFTER_NS 30000000000ull
+
 struct gpu_signal {
     struct gpu_state state;
     struct gpu_list next; /* the poll that is being received */
     struct gpu_events events;
+    struct gpu_hangs hangs;
     struct event_rate xid_rate;
 };
 
 static int create_gpu(const struct signal_services *services, const void *settings, void *source, void **ret_self)
 {
     struct gpu_signal *s = calloc(1, sizeof(*s));
-    (void)settings, (void)source;
+    (void)source;
     if (!s)
         return -ENOMEM;
     s->events.services = services;
+    s->hangs.after_ns = ((const struct gpu_options *)settings)->hang_after_ns;
     *ret_self = s;
     return 0;
 }
@@ -91,6 +96,12 @@ static void keep_lost(const struct gpu_list *before, struct gpu_list *now)
     }
 }
 
+static void take_hang(void *self, const struct gpu_hang *hang)
+{
+    struct gpu_signal *s = self;
+    gpu_events_hang(&s->events, hang);
+}
+
 static void take_poll(void *self, const struct record_header *header)
 {
     struct gpu_signal *s = self;
@@ -102,6 +113,7 @@ static void take_poll(void *self, const struct record_header *header)
     s->state.now = s->next;
     s->state.poll = *(const struct gpu_poll *)header;
     s->state.is_polled = true;
+    gpu_hangs_poll(&s->hangs, &s->state.now, s->events.services->cuda_activity, header->time_ns, take_hang, s);
     clear_next_poll(s);
 }
 
@@ -111,7 +123,7 @@ static bool check_driver(const struct record_header *header)
 {
     const struct gpu_driver *r = (const struct gpu_driver *)header;
     return header->size_bytes == sizeof(*r) && r->state < GPU_DRIVER_STATES && TERMINATED(r->call) &&
-           TERMINATED(r->message);
+           TERMINATED(r->wait) && TERMINATED(r->message);
 }
 
 /* Whether the node has no GPU. A library without a driver or a device is that of a container image, or of a machine
@@ -162,8 +174,12 @@ static const struct record_type records[] = {
     {RECORD_GPU_DRIVER, check_driver, take_driver}, {0},
 };
 
+#define FIELD(f) offsetof(struct gpu_options, f), sizeof(((struct gpu_options *)0)->f)
+
 static const struct setting settings[] = {
     SIGNAL_ENABLED("gpu.enabled", "health and use of NVIDIA GPUs, and the errors of their driver"),
+    {"gpu.hang_after", SETTING_DURATION, FIELD(hang_after_ns), 5e9, 3600e9, "a duration of 5s to 1h, such as 30s",
+     "a GPU that does not finish the work of a process for so long is an event"},
     {0},
 };
 
@@ -174,7 +190,7 @@ const struct signal signal_gpu = {
     .flags = SIGNAL_EVENTS | SIGNAL_AUXILIARY,
     .records = records,
     .settings_bytes = sizeof(struct gpu_options),
-    .defaults = &(const struct gpu_options){.enabled = true},
+    .defaults = &(const struct gpu_options){.enabled = true, .hang_after_ns = HANG_AFTER_NS},
     .settings = settings,
     .is_node_wide = signal_is_node_wide,
     .create = create_gpu,

@@ -1,7 +1,9 @@
 /* See gpu_events.h. */
 #include "signals/gpu/gpu_events.h"
 
+#include "base/buf.h"
 #include "base/units.h"
+#include "resolve/proc/thread_states.h"
 #include "resolve/process/processes.h"
 #include "signals/gpu/xid_catalogue.h"
 #include "sources/gpu/nvml.h"
@@ -11,12 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_BYTES   640
-#define DEVICE_BYTES 160
+#define TEXT_BYTES  640
+#define THREADS_MAX 8 /* in an event */
 
 /* ---- one event ---- */
 
-enum kind { XID, LOST, ECC, ROW_REMAP, RECOVERY_NEEDED, THROTTLED, DRIVER_HUNG, DRIVER_FAILED, DRIVER_RESPONDS };
+enum kind { XID, LOST, ECC, ROW_REMAP, RECOVERY_NEEDED, THROTTLED, HANG, DRIVER_HUNG, DRIVER_FAILED, DRIVER_RESPONDS };
 
 static const struct node_event kinds[] = {
     [XID] = {.name = "gpu.xid"},
@@ -25,6 +27,7 @@ static const struct node_event kinds[] = {
     [ROW_REMAP] = {.name = "gpu.row_remap"},
     [RECOVERY_NEEDED] = {.name = "gpu.recovery_needed"},
     [THROTTLED] = {.name = "gpu.throttled"},
+    [HANG] = {.name = "gpu.hang"},
     [DRIVER_HUNG] = {.name = "gpu.driver_hung"},
     [DRIVER_FAILED] = {.name = "gpu.driver_failed"},
     [DRIVER_RESPONDS] = {.name = "gpu.driver_responds"},
@@ -74,18 +77,92 @@ static void begin_with_device(struct composing *c, const struct gpu_device *d)
     add_attribute(c, "pci.address", d->pci);
 }
 
+/* ---- processes ---- */
+
+struct named_process {
+    char pid[16];
+    const char *command; /* "": not known */
+    const struct resource *resource;
+};
+
+/* `command`: the name that the driver gives; "": the agent's is taken. */
+static struct named_process name_process(const struct gpu_events *e, uint32_t pid, const char *command)
+{
+    struct processes *processes = e->services->processes;
+    const struct process *process = processes && pid ? processes_find(processes, pid, 0) : NULL;
+    const struct resource *resource = process ? processes_resource(processes, process) : &resource_unknown;
+    struct named_process named = {.command = command[0] ? command : resource->command, .resource = resource};
+    if (pid)
+        snprintf(named.pid, sizeof(named.pid), "%" PRIu32, pid);
+    return named;
+}
+
+/* "python3 (pid 4711, trainer.service)" */
+static void append_process(struct composing *c, const struct named_process *p)
+{
+    append_text(c, "%s (pid %s%s%s)", p->command[0] ? p->command : "a process", p->pid,
+                p->resource->service_name[0] ? ", " : "", p->resource->service_name);
+}
+
+static void add_process_attributes(struct composing *c, const struct named_process *p)
+{
+    add_attribute(c, "process.pid", p->pid);
+    add_attribute(c, "process.command", p->command);
+    add_attribute(c, "service.name", p->resource->service_name);
+    add_attribute(c, "container.id", p->resource->container_id);
+}
+
+/* ---- hangs ---- */
+
+void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang)
+{
+    const struct named_process process = name_process(e, hang->pid, "");
+    _cleanup_buf_ struct buf threads = {0};
+    struct composing c = {0};
+    char waited[32], idle[32], tid[16], launches[24];
+    snprintf(tid, sizeof(tid), "%" PRIu32, hang->calls.waiting_tid);
+    snprintf(launches, sizeof(launches), "%" PRIu64, hang->calls.launches);
+    thread_states_put(hang->pid, hang->calls.waiting_tid, THREADS_MAX, &threads);
+    begin_with_device(&c, hang->device);
+    append_text(&c, " does not finish the work of ");
+    append_process(&c, &process);
+    append_text(&c,
+                ": thread %s has waited for it for %s in one call, no kernel was launched for %s, and it is busy all "
+                "the time",
+                tid, units_format_duration(hang->waited_ns, waited, sizeof(waited)),
+                units_format_duration(hang->idle_ns, idle, sizeof(idle)));
+    add_process_attributes(&c, &process);
+    add_attribute(&c, "thread.id", tid);
+    add_attribute(&c, "launches", launches);
+    add_attribute(&c, "threads", threads.data ? threads.data : "");
+    emit(e, HANG, hang->calls.waiting_ns + hang->waited_ns, hang->waited_ns, &c);
+}
+
 /* ---- Xid ---- */
+
+/* What the process did last, where its calls are counted: they are read once a second. */
+static void append_last_calls(const struct gpu_events *e, const struct gpu_xid *xid, struct composing *c)
+{
+    const struct cuda_activity_process *calls = cuda_activity_find(e->services->cuda_activity, xid->h.pid);
+    char text[32];
+    if (!calls)
+        return;
+    append_text(c, "; launches counted: %" PRIu64, calls->launches);
+    if (calls->launches && xid->h.time_ns > calls->launched_ns)
+        append_text(c, ", the last one about %s before",
+                    units_format_duration(xid->h.time_ns - calls->launched_ns, text, sizeof(text)));
+    if (calls->waiting_tid && xid->h.time_ns > calls->waiting_ns)
+        append_text(c, "; thread %" PRIu32 " had waited for the GPU for %s", calls->waiting_tid,
+                    units_format_duration(xid->h.time_ns - calls->waiting_ns, text, sizeof(text)));
+}
 
 void gpu_events_xid(const struct gpu_events *e, const struct gpu_list *list, const struct gpu_xid *xid)
 {
     const struct gpu_device *device = gpu_list_at(list, xid->pci);
     const struct xid *known = xid_find(xid->code);
-    struct processes *processes = e->services->processes;
-    const struct process *process = processes && xid->h.pid ? processes_find(processes, xid->h.pid, 0) : NULL;
-    const struct resource *resource = process ? processes_resource(processes, process) : &resource_unknown;
-    const char *command = xid->process[0] ? xid->process : resource->command;
+    const struct named_process process = name_process(e, xid->h.pid, xid->process);
     struct composing c = {0};
-    char code[16], pid[16] = "";
+    char code[16];
     if (device) {
         begin_with_device(&c, device);
     } else {
@@ -93,18 +170,17 @@ void gpu_events_xid(const struct gpu_events *e, const struct gpu_list *list, con
         add_attribute(&c, "pci.address", xid->pci);
     }
     append_text(&c, ": Xid %u, %s", xid->code, known->meaning);
+    if (xid->h.pid) {
+        append_text(&c, ", of ");
+        append_process(&c, &process);
+    }
+    append_text(&c, "%s%s", xid->text[0] ? ": " : "", xid->text);
     if (xid->h.pid)
-        append_text(&c, ", of %s (pid %u%s%s)", command[0] ? command : "a process", xid->h.pid,
-                    resource->service_name[0] ? ", " : "", resource->service_name);
-    append_text(&c, "%s%s. What to do: %s", xid->text[0] ? ": " : "", xid->text, known->action);
+        append_last_calls(e, xid, &c);
+    append_text(&c, ". What to do: %s", known->action);
     snprintf(code, sizeof(code), "%u", xid->code);
-    if (xid->h.pid)
-        snprintf(pid, sizeof(pid), "%u", xid->h.pid);
     add_attribute(&c, "xid", code);
-    add_attribute(&c, "process.pid", pid);
-    add_attribute(&c, "process.command", command);
-    add_attribute(&c, "service.name", resource->service_name);
-    add_attribute(&c, "container.id", resource->container_id);
+    add_process_attributes(&c, &process);
     add_attribute(&c, "action", known->action);
     emit(e, XID, xid->h.time_ns, 0, &c);
 }
@@ -124,8 +200,11 @@ void gpu_events_driver(const struct gpu_events *e, const struct gpu_driver *driv
         append_text(&c, "NVIDIA's driver hangs: %s%s%s has not returned for %s", driver->call,
                     device[0] ? " for GPU " : "", device,
                     units_format_duration(driver->elapsed_ns, elapsed, sizeof(elapsed)));
+        if (driver->wait[0])
+            append_text(&c, " (its caller is in state %s)", driver->wait);
         add_attribute(&c, "call", driver->call);
         add_attribute(&c, "gpu", device);
+        add_attribute(&c, "wait", driver->wait);
         break;
     case GPU_DRIVER_FAILS:
         if (driver->error)

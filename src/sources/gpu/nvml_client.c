@@ -1,6 +1,7 @@
 /* See nvml_client.h. */
 #include "sources/gpu/nvml_client.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/helper_process.h"
 #include "sources/gpu/nvml_child.h"
@@ -17,6 +18,8 @@
 
 #define MESSAGES_MAX                                                                                                   \
     (GPU_DEVICES_MAX + GPU_INSTANCES_MAX + GPU_PROCESSES_MAX + 2) /* of a turn: foreign code may send without end */
+
+#define STAT_MAX_BYTES 1024
 
 struct nvml_client {
     uint64_t interval_ns;
@@ -153,11 +156,25 @@ static void take_state(struct nvml_client *c, struct gpu_driver *record, const s
     t->take(t->context, &record->h);
 }
 
+/* "D nv_wait": the state of the process, and the function of the kernel in which it waits, if that is known. */
+static void describe_wait(pid_t pid, char *out, size_t size)
+{
+    _cleanup_buf_ struct buf stat = {0}, function = {0};
+    char path[48];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    const char *end = buf_read_file(&stat, path, STAT_MAX_BYTES) == 0 && stat.data ? strrchr(stat.data, ')') : NULL;
+    snprintf(path, sizeof(path), "/proc/%d/wchan", pid);
+    const bool waits = buf_read_file(&function, path, STAT_MAX_BYTES) == 0 && function.data && function.data[0] != '0';
+    if (end && end[1] == ' ' && end[2])
+        snprintf(out, size, "%c%s%s", end[2], waits ? " " : "", waits ? function.data : "");
+}
+
 static void take_hang(struct nvml_client *c, uint64_t elapsed_ns, const struct taking *t)
 {
     struct gpu_driver record = {
         .state = GPU_DRIVER_HANGS, .elapsed_ns = elapsed_ns, .device = atomic_load(&c->progress->device)};
     snprintf(record.call, sizeof(record.call), "%s", function_name(atomic_load(&c->progress->function)));
+    describe_wait(c->pid, record.wait, sizeof(record.wait));
     take_state(c, &record, t);
     end_process(c, t->now_ns);
 }

@@ -84,6 +84,7 @@ static void test_a_call_that_hangs_ends_the_process_and_is_named(void **state)
     assert_int_equal(drivers, 1);
     assert_int_equal(last_driver.state, GPU_DRIVER_HANGS);
     assert_string_equal(last_driver.call, "nvmlDeviceGetPowerUsage");
+    assert_int_equal(last_driver.wait[0], 'S'); /* the fake waits in pause(); a real driver in state D */
     assert_int_equal(last_driver.device, 0);
     assert_true(last_driver.elapsed_ns > NVML_CALL_MAX_NS);
     script_write("nvmlDeviceGetCount_v2 - 1\nnvmlDeviceGetPowerUsage 0 100\n");
