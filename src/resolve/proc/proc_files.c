@@ -105,6 +105,13 @@ int proc_read_stat(int proc_fd, struct proc_stat *ret)
     return proc_stat_parse(text, (size_t)n, ret);
 }
 
+bool proc_is_gone(uint32_t pid)
+{
+    _cleanup_close_ int fd = proc_open(pid);
+    struct proc_stat stat;
+    return fd < 0 || proc_read_stat(fd, &stat) < 0 || (stat.threads <= 1 && (stat.state == 'Z' || stat.state == 'X'));
+}
+
 int proc_read_executable(int proc_fd, char *ret, size_t size)
 {
     ssize_t n = readlinkat(proc_fd, "exe", ret, size - 1);

@@ -26,6 +26,9 @@ int proc_stat_parse(const char *text, size_t size, struct proc_stat *ret);
  * has exited since, they return -ESRCH or -ENOENT, never data of another one. */
 int proc_open(uint32_t pid);
 
+/* Whether no process of this PID runs any more. A zombie counts as gone: it maps nothing and makes no calls. */
+bool proc_is_gone(uint32_t pid);
+
 /* 0, -EBADMSG or -errno; `ret` is unchanged on failure. */
 int proc_read_stat(int proc_fd, struct proc_stat *ret);
 /* Appends a file of the process, cut off at `max_bytes`. 0, or -errno: part of it may have been appended. For files

@@ -260,19 +260,11 @@ static void remove_process(struct usdt_providers *n, struct process_probes *e)
     free(e);
 }
 
-/* A zombie counts as gone: it maps nothing any more. */
-static bool is_gone(uint32_t pid)
-{
-    _cleanup_close_ int fd = proc_open(pid);
-    struct proc_stat stat;
-    return fd < 0 || proc_read_stat(fd, &stat) < 0 || (stat.threads <= 1 && (stat.state == 'Z' || stat.state == 'X'));
-}
-
 void usdt_providers_forget(struct usdt_providers *n, uint32_t pid)
 {
     struct process_probes *e;
     HASH_FIND(hh, n->processes, &pid, sizeof(pid), e);
-    if (e && is_gone(pid))
+    if (e && proc_is_gone(pid))
         remove_process(n, e);
     else if (e)
         set_stray(n, e, true);
@@ -423,7 +415,7 @@ static void poll_strays(struct usdt_providers *n, uint64_t now_ns)
     for (e = e ? e : n->processes; e && scans < STRAYS_POLL_MAX; e = next) {
         next = e->hh.next;
         scans += e->is_stray;
-        if (e->is_stray && is_gone(e->pid))
+        if (e->is_stray && proc_is_gone(e->pid))
             remove_process(n, e);
     }
     n->poll_from = e ? e->pid : 0;

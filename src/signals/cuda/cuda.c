@@ -3,6 +3,7 @@
 #include "sources/cuda/cuda.h"
 
 #include "base/clock.h"
+#include "resolve/proc/proc_files.h"
 #include "signals/cuda/cuda_files.h"
 #include "signals/cuda/cuda_metrics.h"
 #include "signals/cuda_activity.h"
@@ -35,6 +36,7 @@ struct cuda_signal {
     struct cuda_files *files;
     struct cuda_totals totals; /* as they were exported last, */
     uint64_t resets;           /* after so many resets of the source */
+    size_t next_checked;       /* place in a reading of the process to be checked for its end */
 };
 
 static void destroy_cuda(void *self)
@@ -69,16 +71,23 @@ static void start_cuda(void *self)
     cuda_files_start(((struct cuda_signal *)self)->files);
 }
 
+static void forget_counts(struct cuda_signal *s, uint32_t pid)
+{
+    cuda_source_forget(s->source, pid, UINT64_MAX);
+    for (size_t i = 0; i < s->totals.count; i++)
+        if (s->totals.all[i].name.pid == pid)
+            s->totals.all[i] = (struct cuda_total){0};
+}
+
+/* The table of processes also drops processes that still run: their counts stay. */
 static void forget_process(void *self, uint32_t pid, uint32_t tid)
 {
     struct cuda_signal *s = self;
     if (tid != 0)
         return;
     cuda_files_forget(s->files, pid);
-    cuda_source_forget(s->source, pid, UINT64_MAX);
-    for (size_t i = 0; i < s->totals.count; i++)
-        if (s->totals.all[i].name.pid == pid)
-            s->totals.all[i] = (struct cuda_total){0}; /* if it still runs, its counts begin again */
+    if (proc_is_gone(pid))
+        forget_counts(s, pid);
 }
 
 /* ---- reading ---- */
@@ -140,6 +149,14 @@ static uint64_t latest_start(const struct cuda_totals *t, uint32_t pid)
     return start_ns;
 }
 
+/* The end of a process that the table of processes has dropped is not reported: each reading checks one process. */
+static void forget_gone(struct cuda_signal *s, const struct cuda_totals *now)
+{
+    const uint32_t pid = now->count ? now->all[s->next_checked++ % now->count].name.pid : 0;
+    if (pid && proc_is_gone(pid))
+        forget_counts(s, pid);
+}
+
 /* Processes whose launches and waits are all counted. */
 static void read_activity(struct cuda_signal *s)
 {
@@ -162,6 +179,7 @@ static void read_activity(struct cuda_signal *s)
                                                             .waiting_ns = t->waiting_ns};
     }
     cuda_activity_update(s->activity, processes, count, read_ns);
+    forget_gone(s, &now);
 }
 
 static void follow_files(void *self, const struct mapped_processes *mapped)

@@ -3,6 +3,8 @@
 #include "../uprobes.h"
 #include "../watch.h"
 
+#include "signals/cuda_activity.h"
+#include "signals/signal.h"
 #include "sources/cuda/cuda.h"
 
 #include "probes/cuda.h"
@@ -199,6 +201,58 @@ static void test_the_exit_of_a_thread_ends_its_wait(void **state)
     check_wait(true);
 }
 
+extern const struct signal signal_cuda;
+
+/* Calls once and ends. Returns its PID. */
+static uint32_t launch_in_child(void)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        launch();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return (uint32_t)child;
+}
+
+static size_t counted_processes(const struct watch *w)
+{
+    _cleanup_(map_walk_end) struct map_walk walk = cuda_source_processes(w->self);
+    struct cuda_process_name name;
+    size_t count = 0;
+    while (map_walk_next(&walk, &name, NULL))
+        count++;
+    return count;
+}
+
+/* The table of processes has a bound, and reports what it drops as exited. */
+static void test_counts_stay_as_long_as_the_process_runs(void **state)
+{
+    static struct cuda_activity activity;
+    const struct signal_services services = {.cuda_activity = &activity};
+    const struct mapped_processes mapped = {0};
+    void *self;
+    (void)state;
+    struct watch w = begin();
+    assert_int_equal(signal_cuda.create(&services, signal_cuda.defaults, w.self, &self), 0);
+    launch();
+    signal_cuda.exited(self, (uint32_t)getpid(), 0);
+    assert_int_equal(counts(&w).calls[CUDA_CALL_LAUNCH], 1);
+    signal_cuda.exited(self, launch_in_child(), 0);
+    assert_int_equal(counted_processes(&w), 1);
+    (void)launch_in_child(); /* the table had dropped it before it ended */
+    assert_int_equal(counted_processes(&w), 2);
+    for (int i = 0; i < 2; i++) {
+        activity.read_ns = 0;
+        signal_cuda.turn(self, &mapped);
+    }
+    assert_int_equal(counted_processes(&w), 1);
+    assert_int_equal(counts(&w).calls[CUDA_CALL_LAUNCH], 1);
+    signal_cuda.destroy(self);
+    watch_end(&w);
+}
+
 /* Processes that do not fit the table are counted as lost, and a reset makes room. */
 static void test_calls_of_further_processes_are_lost(void **state)
 {
@@ -206,15 +260,8 @@ static void test_calls_of_further_processes_are_lost(void **state)
     (void)state;
     struct watch w = begin();
     launch();
-    for (int i = 1; i < CUDA_MAX_PROCESSES + MORE; i++) {
-        const pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            launch();
-            _exit(0);
-        }
-        assert_int_equal(waitpid(child, NULL, 0), child);
-    }
+    for (int i = 1; i < CUDA_MAX_PROCESSES + MORE; i++)
+        (void)launch_in_child();
     assert_int_equal(watch_losses(&w).count[LOSS_MAP_FULL], MORE);
     assert_int_equal(counts(&w).calls[CUDA_CALL_LAUNCH], 1);
     cuda_source_reset(w.self);
@@ -231,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_each_call_is_counted_once),
         cmocka_unit_test(test_a_wait_lasts_until_its_return),
         cmocka_unit_test(test_the_exit_of_a_thread_ends_its_wait),
+        cmocka_unit_test(test_counts_stay_as_long_as_the_process_runs),
         cmocka_unit_test(test_calls_of_further_processes_are_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
