@@ -3,6 +3,7 @@
 #include "sources/blocked/blocked.h"
 
 #include "base/cleanup.h"
+#include "base/starts_with.h"
 #include "base/units.h"
 #include "model/service_names.h"
 #include "resolve/sample/samples.h"
@@ -60,29 +61,41 @@ static bool check_task(const struct record_header *header)
            memchr(r->task.comm, 0, sizeof(r->task.comm)) && memchr(r->task.holder_comm, 0, sizeof(r->task.holder_comm));
 }
 
+/* Appends " < FUNCTION [MODULE]"; of the kernel's own functions, without a module. */
+static void append_frame(const struct frame *frame, char out[BLOCKED_STACK_BYTES], size_t *used)
+{
+    const bool is_module = !starts_with(frame->mapping, "[kernel.");
+    if (*used < BLOCKED_STACK_BYTES)
+        *used += (size_t)snprintf(out + *used, BLOCKED_STACK_BYTES - *used, "%s%s%s%s", *used ? " < " : "",
+                                  frame->function, is_module ? " " : "", is_module ? frame->mapping : "");
+}
+
 /* "request_wait_answer < fuse_simple_request < ...". The kernel leaves out its functions that make a task wait and that
- * take locks (schedule, down_write). */
-static void write_stack(const struct blocked_signal *s, const struct blocked_task *task, char out[BLOCKED_STACK_BYTES])
+ * take locks (schedule, down_write). Returns whether the task is in a driver of NVIDIA. */
+static bool write_stack(const struct blocked_signal *s, const struct blocked_task *task, char out[BLOCKED_STACK_BYTES])
 {
     size_t used = 0;
     unsigned shown = 0;
+    bool is_in_driver = false;
     snprintf(out, BLOCKED_STACK_BYTES, "an unknown function");
-    for (uint32_t i = 0; i < task->frames && shown < SHOWN_FRAMES && used < BLOCKED_STACK_BYTES; i++) {
-        struct frame frame = {.function = ""};
+    for (uint32_t i = 0; i < task->frames; i++) {
+        struct frame frame = frame_of_text(FRAME_KERNEL, "");
         if (s->services->resolver)
             sample_kernel_frame(s->services->resolver, task->stack[i], &frame);
-        if (!frame.function[0])
-            continue;
-        used += (size_t)snprintf(out + used, BLOCKED_STACK_BYTES - used, "%s%s", shown++ ? " < " : "", frame.function);
+        is_in_driver |= starts_with(frame.mapping, "[nvidia");
+        if (frame.function[0] && shown++ < SHOWN_FRAMES)
+            append_frame(&frame, out, &used);
     }
+    return is_in_driver;
 }
 
-static void write_text(const struct blocked_record *r, const char *stack, char *out, size_t size)
+static void write_text(const struct blocked_record *r, const char *stack, bool is_in_driver, char *out, size_t size)
 {
     const struct blocked_task *t = &r->task;
     char age[32];
     units_format_duration(r->blocked_ns, age, sizeof(age));
-    const int used = snprintf(out, size, "%s (thread %u) has been blocked for %s in %s", t->comm, t->tid, age, stack);
+    const int used = snprintf(out, size, "%s (thread %u) has been blocked for %s in %s%s", t->comm, t->tid, age,
+                              is_in_driver ? "NVIDIA's driver: " : "", stack);
     if (used < 0 || (size_t)used >= size || !t->holder_tid)
         return;
     if (t->flags & BLOCKED_BY_CHILD)
@@ -92,13 +105,14 @@ static void write_text(const struct blocked_record *r, const char *stack, char *
         snprintf(out + used, size - (size_t)used, "; %s (thread %u) holds the lock", t->holder_comm, t->holder_tid);
 }
 
-static void emit_long(struct blocked_signal *s, const struct blocked_record *r, const char *stack)
+/* A task that is blocked in NVIDIA's driver is an event of the signal "gpu": the driver hangs. */
+static void emit_long(struct blocked_signal *s, const struct blocked_record *r, const char *stack, bool is_in_driver)
 {
     const struct blocked_task *t = &r->task;
     char text[384], pid[16], tid[16], holder_pid[16], holder_tid[16];
     struct node_event_attribute attributes[NODE_EVENT_ATTRIBUTES_MAX];
     size_t used = 0;
-    write_text(r, stack, text, sizeof(text));
+    write_text(r, stack, is_in_driver, text, sizeof(text));
     snprintf(pid, sizeof(pid), "%u", t->pid);
     snprintf(tid, sizeof(tid), "%u", t->tid);
     snprintf(holder_pid, sizeof(holder_pid), "%u", t->holder_pid);
@@ -112,12 +126,15 @@ static void emit_long(struct blocked_signal *s, const struct blocked_record *r, 
         attributes[used++] = (struct node_event_attribute){"holder.thread.id", holder_tid};
         attributes[used++] = (struct node_event_attribute){"holder.thread.name", t->holder_comm};
     }
-    s->services->emit_event(s->services->pipeline, &(struct node_event){.time_ns = r->h.time_ns,
-                                                                        .duration_ns = r->blocked_ns,
-                                                                        .name = "blocked.long",
-                                                                        .text = text,
-                                                                        .attributes = attributes,
-                                                                        .attribute_count = used});
+    struct node_event event = {.time_ns = r->h.time_ns,
+                               .duration_ns = r->blocked_ns,
+                               .name = "blocked.long",
+                               .text = text,
+                               .attributes = attributes,
+                               .attribute_count = used};
+    if (is_in_driver)
+        event.name = "gpu.driver_hung";
+    s->services->emit_event(s->services->pipeline, &event);
 }
 
 /* ---- services ---- */
@@ -153,12 +170,12 @@ static void take_task(void *self, const struct record_header *header)
     struct blocked_signal *s = self;
     const struct blocked_record *r = (const struct blocked_record *)header;
     char stack[BLOCKED_STACK_BYTES];
-    write_stack(s, &r->task, stack);
+    const bool is_in_driver = write_stack(s, &r->task, stack);
     blocked_groups_add(&s->groups, stack, r->task.comm, r->task.tid, r->blocked_ns);
     count_service(s, &r->task);
     const bool was_long = r->blocked_ns - r->interval_ns >= s->threshold_ns;
     if (r->blocked_ns >= s->threshold_ns && !was_long && event_rate_allows(&s->rate, header->time_ns))
-        emit_long(s, r, stack);
+        emit_long(s, r, stack, is_in_driver);
 }
 
 /* ---- the end of a walk ---- */

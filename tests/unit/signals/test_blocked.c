@@ -2,6 +2,7 @@
  * service. */
 #include "model/metric.h"
 #include "resolve/process/processes.h"
+#include "resolve/sample/samples.h"
 #include "signal_events_fixture.h"
 #include "signals/blocked/blocked_groups.h"
 #include "sources/blocked/blocked.h"
@@ -115,6 +116,46 @@ static void test_the_event_names_the_holder_and_the_child(void **state)
     assert_non_null(strstr(emitted, "in an unknown function; holder (thread 9) holds the lock; process.pid=7"));
     assert_non_null(strstr(emitted, "holder.pid=8; holder.thread.id=9; holder.thread.name=holder\n"));
     assert_non_null(strstr(emitted, "; its child sh (process 14) has not yet executed a program; process.pid=7"));
+}
+
+/* Addresses 1 to 9 are functions of the kernel, 11 to 19 of NVIDIA's module, all others unknown. */
+void __wrap_sample_kernel_frame(struct sample_resolver *r, uint64_t address, struct frame *ret);
+void __wrap_sample_kernel_frame(struct sample_resolver *r, uint64_t address, struct frame *ret)
+{
+    static char name[16];
+    (void)r;
+    *ret = frame_of_text(FRAME_KERNEL, "");
+    if (address >= 20)
+        return;
+    snprintf(name, sizeof(name), "f%u", (unsigned)address);
+    ret->function = name;
+    ret->mapping = address > 10 ? "[nvidia_uvm]" : "[kernel.kallsyms]";
+}
+
+static void expect_event_of(const uint64_t *stack, uint32_t frames, const char *expected)
+{
+    struct blocked_record r = record(12, 10);
+    services.resolver = (struct sample_resolver *)&services; /* only passed on, to the function above */
+    memcpy(r.task.stack, stack, frames * sizeof(*stack));
+    r.task.frames = frames;
+    emitted[0] = '\0';
+    take(&r);
+    services.resolver = NULL;
+    assert_memory_equal(emitted, expected, strlen(expected));
+}
+
+static void test_a_task_in_the_driver_of_a_gpu_is_an_event_of_the_gpu(void **state)
+{
+    (void)state;
+    expect_event_of((const uint64_t[]){1, 2, 99, 3, 4, 5}, 6,
+                    "blocked.long: cat (thread 12) has been blocked for 10.0 s in f1 < f2 < f3 < f4; process.pid=7");
+    expect_event_of(
+        (const uint64_t[]){1, 11, 2}, 3,
+        "gpu.driver_hung: cat (thread 12) has been blocked for 10.0 s in NVIDIA's driver: f1 < f11 "
+        "[nvidia_uvm] < f2; process.pid=7; thread.id=12; thread.name=cat; stack=f1 < f11 [nvidia_uvm] < f2");
+    expect_event_of(
+        (const uint64_t[]){1, 2, 3, 4, 5, 12}, 6,
+        "gpu.driver_hung: cat (thread 12) has been blocked for 10.0 s in NVIDIA's driver: f1 < f2 < f3 < f4");
 }
 
 static void test_a_load_of_blocked_tasks_is_one_event_until_it_is_over(void **state)
@@ -268,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_task_that_is_blocked_for_long_is_one_event, begin, end),
         cmocka_unit_test_setup_teardown(test_the_event_names_the_holder_and_the_child, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_task_in_the_driver_of_a_gpu_is_an_event_of_the_gpu, begin, end),
         cmocka_unit_test_setup_teardown(test_a_load_of_blocked_tasks_is_one_event_until_it_is_over, begin, end),
         cmocka_unit_test_setup_teardown(test_a_node_without_blocked_tasks_has_no_event, begin, end),
         cmocka_unit_test_setup_teardown(test_records_with_impossible_values_are_rejected, begin, end),
