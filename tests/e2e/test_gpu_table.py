@@ -1,6 +1,8 @@
 """`sonde gpu`: its tables and JSON, with a fake of NVIDIA's library, and with the calls of libcuda that an agent counts."""
 import json
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from gpu_fake import gpus  # noqa: F401 (a fixture)
@@ -84,6 +86,27 @@ def test_an_agent_that_counts_no_calls_is_the_reason(agent, run, gpus, sonde):  
     assert "not known: the agent does not count them; start it with `--set cuda.enabled=true`" in shown
     shown = show(sonde, gpus, "--agent", "/nowhere/socket")
     assert "not known: no agent runs" in shown or "not known: the agent at /nowhere/socket does not answer" in shown
+
+
+class OldCounts(BaseHTTPRequestHandler):
+    """An agent whose main thread hangs serves the same metrics for ever."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"sonde_self_metrics_timestamp_seconds 1796055000.5\nsonde_cuda_attachments 5\n")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_counts_that_an_agent_does_not_renew_are_not_waited_for(run, gpus, sonde):  # noqa: F811
+    gpus.write(f"process 0 {run('sleep', '600').pid} 1073741824")
+    with ThreadingHTTPServer(("127.0.0.1", 0), OldCounts) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        shown = show(sonde, gpus, "-i", "1s", "--agent", f"127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert "not known: the agent has not yet counted for an interval" in shown
 
 
 def test_the_tables_are_live_on_a_terminal(gpus, sonde):  # noqa: F811

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define TURN_NS     5000000
+#define POLLS_MAX   2                      /* without new counts of the agent */
 #define POLL_MAX_NS (2 * NVML_INIT_MAX_NS) /* a hang ends a poll earlier */
 
 struct gpu_args {
@@ -153,7 +154,7 @@ static void explain_missing_calls(struct watch *w)
     snprintf(w->calls_missing, sizeof(w->calls_missing), "%s",
              !w->now->counts_calls  ? "the agent does not count them; start it with `--set cuda.enabled=true`"
              : !w->now->attachments ? "the agent has found no libcuda in use, or is short of its CPU budget"
-             : !w->before           ? "they are measured until the next table"
+             : !w->before           ? "the agent has not yet counted for an interval"
                                     : "");
 }
 
@@ -192,6 +193,7 @@ static int print_view(const struct watch *w)
     _cleanup_buf_ struct buf out = {0};
     const struct gpu_view view = {.list = &w->list,
                                   .driver = w->poll.driver,
+                                  .processes = w->poll.processes,
                                   .interval_ns = w->interval_ns,
                                   .before = w->before,
                                   .now = w->now,
@@ -201,10 +203,10 @@ static int print_view(const struct watch *w)
     return standard_output_write("gpu", &out);
 }
 
-/* Calls take an interval to be measured: only a live table is shown without them. */
+/* Calls are counted for an interval: only a live table is shown before. An agent that hangs serves its old counts. */
 static bool is_complete(const struct watch *w)
 {
-    return w->is_live || !w->counts_calls || w->before;
+    return w->is_live || !w->counts_calls || w->before || w->polls > POLLS_MAX;
 }
 
 static bool is_last(const struct watch *w, uint64_t start_ns)

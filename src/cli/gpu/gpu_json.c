@@ -84,5 +84,5 @@ void gpu_text_put_json(const struct gpu_view *view, struct buf *out)
         buf_puts(out, i ? "," : "");
         put_process(view, &view->list->processes[i], out);
     }
-    buf_puts(out, "]}\n");
+    buf_printf(out, "],\"processes_omitted\":%" PRIu32 "}\n", gpu_view_omitted(view));
 }

@@ -93,14 +93,20 @@ static void put_process(const struct gpu_view *view, const struct gpu_process *p
 
 static void put_processes(const struct gpu_view *view, struct buf *out)
 {
+    const uint32_t omitted = gpu_view_omitted(view);
     if (!view->list->process_count) {
-        buf_puts(out, "\nNo process uses a GPU.\n");
+        if (omitted)
+            buf_printf(out, "\n%" PRIu32 " processes use GPUs, too many to be listed.\n", omitted);
+        else
+            buf_puts(out, "\nNo process uses a GPU.\n");
         return;
     }
     buf_printf(out, "\n%-*s  %8s  %5s  %10s  %10s  %10s  %6s  %-*s  %s\n", INDEX_WIDTH, "GPU", "PID", "USE", "MEMORY",
                "LAUNCHES/S", "COPIES/S", "WAITS", COMMAND_WIDTH, "PROCESS", "SERVICE");
     for (size_t i = 0; i < view->list->process_count; i++)
         put_process(view, &view->list->processes[i], out);
+    if (omitted)
+        buf_printf(out, "and %" PRIu32 " more processes\n", omitted);
     if (view->calls_missing[0])
         buf_printf(out, "Launches, copies and waits are not known: %s\n", view->calls_missing);
 }

@@ -47,7 +47,7 @@ static void add_process(const struct gpu_view *view, const struct gpu_process *p
 
 static struct use use_of(const struct gpu_view *view, const struct gpu_device *device)
 {
-    struct use use = {.is_known = true};
+    struct use use = {.is_known = !gpu_view_omitted(view)};
     for (size_t i = 0; i < view->list->process_count; i++)
         if (view->list->processes[i].device == device->index)
             add_process(view, &view->list->processes[i], &use);
@@ -69,7 +69,7 @@ static enum gpu_verdict judge_idle(const struct use *use, struct buf *out)
         buf_printf(out, "idle: nothing runs on it, though %zu process%s it", use->processes,
                    use->processes == 1 ? " uses" : "es use");
     else
-        buf_puts(out, "idle: no process uses it");
+        buf_puts(out, use->is_known ? "idle: no process uses it" : "idle: nothing runs on it");
     return GPU_VERDICT_IDLE;
 }
 
@@ -110,7 +110,8 @@ static enum gpu_verdict judge_device(const struct gpu_view *view, const struct g
     if (use.processes && use.is_known)
         return judge_use(busy, &use, out);
     buf_printf(out, "busy %.0f %% of the time; %s", busy,
-               use.processes ? "whether programs wait for it is not known" : "the driver lists no process on it");
+               use.processes || !use.is_known ? "whether programs wait for it is not known"
+                                              : "the driver lists no process on it");
     return GPU_VERDICT_UNKNOWN;
 }
 

@@ -9,6 +9,11 @@
 
 #define HUNDREDTHS 100
 
+uint32_t gpu_view_omitted(const struct gpu_view *view)
+{
+    return view->processes > view->list->process_count ? view->processes - (uint32_t)view->list->process_count : 0;
+}
+
 const char *gpu_view_command(uint32_t pid, char out[GPU_COMMAND_BYTES])
 {
     _cleanup_buf_ struct buf name = {0};

@@ -11,10 +11,14 @@
 struct gpu_view {
     const struct gpu_list *list;
     const char *driver;                   /* its version; "": not known */
+    uint32_t processes;                   /* on all devices, also those that `list` has no room for */
     uint64_t interval_ns;                 /* between the two last polls; 0: there was only one */
     const struct agent_gpu *before, *now; /* of the agent, the interval's begin and end; NULL: not known */
     const char *calls_missing;            /* why calls are not known, a sentence; "": they are */
 };
+
+/* How many processes on GPUs the list has no room for. */
+uint32_t gpu_view_omitted(const struct gpu_view *view);
 
 #define GPU_COMMAND_BYTES 32
 /* Writes the name of the process to `out`; "" if it has none or has ended. Returns `out`. */

@@ -113,7 +113,8 @@ static void take_poll(void *self, const struct record_header *header)
     s->state.now = s->next;
     s->state.poll = *(const struct gpu_poll *)header;
     s->state.is_polled = true;
-    gpu_hangs_poll(&s->hangs, &s->state.now, s->events.services->cuda_activity, header->time_ns, take_hang, s);
+    if (s->state.poll.processes <= s->state.now.process_count) /* else it is not known which one uses a GPU alone */
+        gpu_hangs_poll(&s->hangs, &s->state.now, s->events.services->cuda_activity, header->time_ns, take_hang, s);
     clear_next_poll(s);
 }
 

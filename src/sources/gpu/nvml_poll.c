@@ -21,7 +21,7 @@
 struct emitting {
     void (*emit)(void *context, const struct record_header *record);
     void *context;
-    uint32_t processes, instances; /* of all devices */
+    uint32_t processes, unlisted, instances; /* of all devices */
 };
 
 /* The device that is being read. */
@@ -288,6 +288,7 @@ static void emit_instances(const struct reading *r, struct emitting *e)
 
 struct process_list {
     uint32_t count;
+    uint32_t unlisted; /* of lists that are too long to be read */
     struct nvml_process all[GPU_PROCESSES_MAX];
 };
 
@@ -329,17 +330,27 @@ static void add_processes(struct process_list *list, const struct nvml_process *
     }
 }
 
+/* `error`: of the call that has written `some` and `count`. */
+static void take_list(const struct reading *r, int error, const struct nvml_process *some, uint32_t count,
+                      struct process_list *ret)
+{
+    if (error == NVML_INSUFFICIENT_SIZE)
+        ret->unlisted += count;
+    else if (succeeded(r, error) && count <= GPU_PROCESSES_MAX)
+        add_processes(ret, some, count);
+}
+
 /* A process with both kinds of contexts is in both lists, with the same memory. */
 static void list_processes(const struct reading *r, struct process_list *ret)
 {
     struct nvml_process some[GPU_PROCESSES_MAX];
     uint32_t count = array_size(some);
-    ret->count = 0;
-    if (succeeded(r, CALL(r->poller, processes, r->device, &count, some)) && count <= array_size(some))
-        add_processes(ret, some, count);
+    ret->count = ret->unlisted = 0;
+    int error = CALL(r->poller, processes, r->device, &count, some);
+    take_list(r, error, some, count, ret);
     count = array_size(some);
-    if (succeeded(r, CALL(r->poller, graphics_processes, r->device, &count, some)) && count <= array_size(some))
-        add_processes(ret, some, count);
+    error = CALL(r->poller, graphics_processes, r->device, &count, some);
+    take_list(r, error, some, count, ret);
 }
 
 static void emit_processes(const struct reading *r, struct nvml_seen *seen, struct emitting *e)
@@ -347,6 +358,7 @@ static void emit_processes(const struct reading *r, struct nvml_seen *seen, stru
     struct process_list list;
     struct nvml_process_sample samples[SAMPLES_MAX];
     list_processes(r, &list);
+    e->unlisted += list.unlisted;
     const uint32_t sampled = list.count ? read_samples(r, seen, samples) : 0;
     for (uint32_t i = 0; i < list.count; i++, e->processes++) {
         const struct nvml_process *process = &list.all[i];
@@ -410,7 +422,7 @@ int nvml_poller_poll(struct nvml_poller *p, void (*emit)(void *context, const st
         return error;
     for (uint32_t i = 0; i < end.devices && i < GPU_DEVICES_MAX; i++)
         poll_device(p, i, &e);
-    end.processes = e.processes;
+    end.processes = e.processes + e.unlisted;
     end.duration_ns = clock_monotonic_ns() - start_ns;
     memcpy(end.driver, p->driver, sizeof(end.driver));
     emit(context, &end.h);

@@ -184,6 +184,14 @@ static void test_the_tables_name_what_is_missing(void **state)
     expect_in(&out,
               "\n0      4194304   60 %    1.00 GiB           -           -       -  -                -\nLaunches, "
               "copies and waits are not known: no agent runs\n\nGPU 0: busy 83 %");
+    view.processes = 3;
+    out.size = 0;
+    gpu_text_put(&view, &out);
+    expect_in(&out, "\nand 2 more processes\nLaunches");
+    list.process_count = 0;
+    out.size = 0;
+    gpu_text_put(&view, &out);
+    expect_in(&out, "\n3 processes use GPUs, too many to be listed.\n\nGPU 0: busy 83 % of the time; whether programs");
     list.device_count = 0;
     out.size = 0;
     gpu_text_put(&view, &out);
@@ -224,7 +232,7 @@ static void test_json_has_only_known_values(void **state)
         "\"verdict\":\"gpu_bound\",\"verdict_text\":\"bound by the GPU: busy 96 %% of the time; train (%u) waits for "
         "it 91 %%, 12345 launches a second\"}],\"processes\":[{\"gpu\":0,\"pid\":%u,\"command\":\"train\","
         "\"service_name\":\"trainer\",\"utilization\":0.6,\"memory_bytes\":1073741824,\"launches_per_second\":12345,"
-        "\"graph_launches_per_second\":0,\"copies_per_second\":0,\"waiting_threads\":0.91}]}\n",
+        "\"graph_launches_per_second\":0,\"copies_per_second\":0,\"waiting_threads\":0.91}],\"processes_omitted\":0}\n",
         pid, pid);
     assert_string_equal(out.data, expected);
 }

@@ -188,6 +188,25 @@ static void test_processes_have_their_memory_and_their_own_use(void **state)
     assert_int_equal(processes[0].busy, UINT32_MAX);
 }
 
+/* The library lists all processes of a device or none. */
+static void test_processes_beyond_the_limit_are_counted(void **state)
+{
+    enum { MANY = GPU_PROCESSES_MAX + 2, SOME = 100 };
+    static char script[64 * (MANY + 2 * SOME)];
+    size_t used = (size_t)snprintf(script, sizeof(script), "nvmlDeviceGetCount_v2 - 3\n");
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        used += (size_t)snprintf(script + used, sizeof(script) - used, "process 0 %d 1000\n", 1000 + i);
+    for (int i = 0; i < 2 * SOME; i++)
+        used += (size_t)snprintf(script + used, sizeof(script) - used, "process %d %d 1000\n", 1 + i % 2, 2000 + i);
+    script_write("");
+    struct nvml_poller p = begin();
+    assert_int_equal(poll_again(&p, script), NVML_OK);
+    assert_int_equal(process_count, GPU_PROCESSES_MAX);
+    assert_int_equal(processes[0].device, 1);
+    assert_int_equal(last_poll.processes, MANY + 2 * SOME);
+}
+
 static void test_instances_of_mig_follow_their_device_with_their_memory(void **state)
 {
     (void)state;
@@ -246,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_errors_and_blanks_are_unknown_and_not_zero),
         cmocka_unit_test(test_a_lost_device_keeps_its_identity_and_has_no_values),
         cmocka_unit_test(test_processes_have_their_memory_and_their_own_use),
+        cmocka_unit_test(test_processes_beyond_the_limit_are_counted),
         cmocka_unit_test(test_instances_of_mig_follow_their_device_with_their_memory),
         cmocka_unit_test(test_gpm_needs_two_polls),
         cmocka_unit_test(test_a_failure_of_the_library_is_its_error),
