@@ -30,6 +30,7 @@ static int create_gpu(const struct signal_services *services, const void *settin
     if (!s)
         return -ENOMEM;
     s->events.services = services;
+    s->events.state = &s->state;
     s->hangs.after_ns = ((const struct gpu_options *)settings)->hang_after_ns;
     *ret_self = s;
     return 0;

@@ -77,6 +77,19 @@ static void begin_with_device(struct composing *c, const struct gpu_device *d)
     add_attribute(c, "pci.address", d->pci);
 }
 
+/* The error that the driver logged before, which may be the cause. */
+static void append_last_xid(const struct gpu_events *e, const struct gpu_device *d, uint64_t time_ns,
+                            struct composing *c)
+{
+    const struct gpu_xid_count *x = gpu_state_last_xid(e->state, d);
+    char duration[32];
+    if (!x || time_ns < x->last_ns || time_ns - x->last_ns > GPU_XID_RELATED_NS)
+        return;
+    append_text(c, "; %s before, the driver logged Xid %" PRIu32 ": %s",
+                units_format_duration(time_ns - x->last_ns, duration, sizeof(duration)), x->code,
+                xid_find(x->code)->meaning);
+}
+
 /* ---- processes ---- */
 
 struct named_process {
@@ -120,6 +133,7 @@ void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang)
     _cleanup_buf_ struct buf threads = {0};
     struct composing c = {0};
     char waited[32], idle[32], tid[16], launches[24];
+    const uint64_t time_ns = hang->calls.waiting_ns + hang->waited_ns;
     snprintf(tid, sizeof(tid), "%" PRIu32, hang->calls.waiting_tid);
     snprintf(launches, sizeof(launches), "%" PRIu64, hang->calls.launches);
     thread_states_put(hang->pid, hang->calls.waiting_tid, THREADS_MAX, &threads);
@@ -131,11 +145,12 @@ void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang)
                 "the time",
                 tid, units_format_duration(hang->waited_ns, waited, sizeof(waited)),
                 units_format_duration(hang->idle_ns, idle, sizeof(idle)));
+    append_last_xid(e, hang->device, time_ns, &c);
     add_process_attributes(&c, &process);
     add_attribute(&c, "thread.id", tid);
     add_attribute(&c, "launches", launches);
     add_attribute(&c, "threads", threads.data ? threads.data : "");
-    emit(e, HANG, hang->calls.waiting_ns + hang->waited_ns, hang->waited_ns, &c);
+    emit(e, HANG, time_ns, hang->waited_ns, &c);
 }
 
 /* ---- Xid ---- */
@@ -229,6 +244,7 @@ static void emit_lost(const struct gpu_events *e, const struct gpu_device *d, co
     struct composing c = {0};
     begin_with_device(&c, d);
     append_text(&c, " is lost: %s", why);
+    append_last_xid(e, d, time_ns, &c);
     emit(e, LOST, time_ns, 0, &c);
 }
 

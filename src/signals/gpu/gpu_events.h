@@ -7,9 +7,12 @@
 
 #define GPU_THROTTLED_AGAIN_NS 300000000000ull /* clocks that are reduced now and then are one event in this time */
 
-/* What the events need beside the state. Zeroed: none yet. */
+#define GPU_XID_RELATED_NS     600000000000ull /* an Xid of this time before belongs to an event of its device */
+
+/* What the events need. Zeroed but for the pointers: none yet. */
 struct gpu_events {
     const struct signal_services *services;
+    const struct gpu_state *state;
     uint64_t throttled_ns[GPU_DEVICES_MAX]; /* by index: when an event last said so; 0: none */
 };
 

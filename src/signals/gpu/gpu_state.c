@@ -89,14 +89,18 @@ void gpu_list_take_over_identities(const struct gpu_list *before, struct gpu_lis
     }
 }
 
-const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pci)
+/* `pci`: as an Xid names it. */
+static bool is_at(const struct gpu_device *device, const char *pci)
 {
     const size_t size = strlen(pci);
-    for (size_t i = 0; i < list->device_count; i++) {
-        const char *full = list->devices[i].pci;
-        if (strncasecmp(full, pci, size) == 0 && (full[size] == '.' || !full[size]))
+    return strncasecmp(device->pci, pci, size) == 0 && (device->pci[size] == '.' || !device->pci[size]);
+}
+
+const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pci)
+{
+    for (size_t i = 0; i < list->device_count; i++)
+        if (is_at(&list->devices[i], pci))
             return &list->devices[i];
-    }
     return NULL;
 }
 
@@ -125,4 +129,14 @@ void gpu_state_count_xid(struct gpu_state *state, const struct gpu_xid *xid)
         snprintf(state->xids[i].pci, sizeof(state->xids[i].pci), "%s", xid->pci);
     }
     state->xids[i].count++;
+    state->xids[i].last_ns = xid->h.time_ns;
+}
+
+const struct gpu_xid_count *gpu_state_last_xid(const struct gpu_state *state, const struct gpu_device *device)
+{
+    const struct gpu_xid_count *last = NULL;
+    for (size_t i = 0; i < state->xid_count; i++)
+        if (is_at(device, state->xids[i].pci) && (!last || state->xids[i].last_ns >= last->last_ns))
+            last = &state->xids[i];
+    return last;
 }

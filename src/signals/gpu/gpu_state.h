@@ -23,6 +23,7 @@ struct gpu_xid_count {
     char pci[32];
     uint32_t code;
     uint64_t count;
+    uint64_t last_ns; /* when the last one was logged */
 };
 
 struct gpu_state {
@@ -63,5 +64,8 @@ const struct gpu_device *gpu_list_at(const struct gpu_list *list, const char *pc
 
 /* Writes to `out` why there are no values of devices, for a record of GPU_DRIVER_FAILS. Returns `out`. */
 const char *gpu_driver_format_failure(const struct gpu_driver *driver, char *out, size_t size);
+
+/* The error that was logged last for this device; NULL: none that is counted. */
+const struct gpu_xid_count *gpu_state_last_xid(const struct gpu_state *state, const struct gpu_device *device);
 
 void gpu_state_count_xid(struct gpu_state *state, const struct gpu_xid *xid);

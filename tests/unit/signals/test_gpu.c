@@ -1,7 +1,7 @@
 /* Polls of GPUs become metrics and events: what is unknown has no metric, and each change is one event. */
 #include "model/metric.h"
 #include "signal_events_fixture.h"
-#include "signals/gpu/gpu_state.h"
+#include "signals/gpu/gpu_events.h"
 #include "signals/gpu/xid_catalogue.h"
 #include "sources/gpu/gpu.h"
 #include "sources/gpu/nvml.h"
@@ -285,6 +285,27 @@ static void test_a_device_that_is_lost_or_vanishes_is_one_event(void **state)
                   "hw.id=GPU-1; hw.name=NVIDIA H100; pci.address=0000:31:00.0\n");
 }
 
+static void test_a_lost_device_has_its_last_xid(void **state)
+{
+    struct gpu_device lost = device(0);
+    struct gpu_xid xid = {.h = {.size_bytes = sizeof(xid), .kind = RECORD_GPU_XID}, .code = 79, .pci = "0000:30:00"};
+    (void)state;
+    poll_of(device(0));
+    take(&xid);
+    emitted[0] = '\0';
+    now_ns += 2 * SECOND_NS;
+    lost.status = NVML_GPU_IS_LOST;
+    poll_of(lost);
+    expect_events(
+        "gpu.lost: GPU 0 (NVIDIA H100, 0000:30:00.0) is lost: it has fallen off the bus or does not answer; "
+        "2.00 s before, the driver logged Xid 79: the GPU has fallen off the bus; hw.id=GPU-0; hw.name=NVIDIA "
+        "H100; pci.address=0000:30:00.0\n");
+    poll_of(device(0));
+    now_ns += GPU_XID_RELATED_NS;
+    poll_of(lost);
+    assert_null(strstr(emitted, "Xid"));
+}
+
 /* A process sonde-gpu that starts after the loss cannot read the device's identity. */
 static void test_a_lost_device_without_identity_takes_over_the_earlier_one(void **state)
 {
@@ -533,6 +554,7 @@ int main(void)
         TEST(test_each_xid_is_an_event_and_counts_once),
         TEST(test_an_xid_of_an_unknown_device_names_its_address),
         TEST(test_a_device_that_is_lost_or_vanishes_is_one_event),
+        TEST(test_a_lost_device_has_its_last_xid),
         TEST(test_a_lost_device_without_identity_takes_over_the_earlier_one),
         TEST(test_a_device_that_was_never_identified_is_lost_once),
         TEST(test_an_identity_stays_with_the_device_that_has_it),
