@@ -51,3 +51,4 @@ def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gp
     xid = wait_for(lambda: events(started, "gpu.xid"), what="the Xid")[0]
     assert f"launches counted: {LAUNCHES}, the last one about" in xid["text"] and f"thread {found['thread.id']} had waited for the GPU for" in xid["text"], xid
     assert len(events(started, "gpu.hang")) == 1
+    assert started.metric("sonde_gpu_hangs_total", gpu="0") == 1 and started.metric("sonde_gpu_hangs_total", gpu="1") == 0

@@ -28,6 +28,8 @@ tests:
       - {{series: 'sonde_gpu_xids_total{{instance="b",gpu="1",pci="0000:11:00",xid="79"}}', values: '_x29 1x30'}}
       - {{series: 'sonde_gpu_xids_total{{instance="c",gpu="0",pci="0000:10:00",xid="79"}}', values: '3x60'}}
       - {{series: 'sonde_gpu_driver_responds{{instance="b"}}', values: '1x30 0x30'}}
+      - {{series: 'sonde_gpu_hangs_total{{instance="a",gpu="0",hw_id="G0"}}', values: '0x60'}}
+      - {{series: 'sonde_gpu_hangs_total{{instance="b",gpu="1",hw_id="G1"}}', values: '0x30 1x30'}}
     alert_rule_test:
       - eval_time: 35m
         alertname: SondeGpuLost
@@ -38,6 +40,10 @@ tests:
         exp_alerts: [{{exp_labels: {{severity: warning, instance: b, gpu: "1", pci: "0000:11:00", xid: "79"}},
                        exp_annotations: {{summary: "GPU 1 (0000:11:00) of b had an Xid 79"}}}}]
       - {{eval_time: 45m, alertname: SondeGpuXid}}
+      - eval_time: 35m
+        alertname: SondeGpuHangs
+        exp_alerts: [{{exp_labels: {{severity: warning, instance: b, gpu: "1", hw_id: G1}},
+                       exp_annotations: {{summary: "GPU 1 of b does not finish the work of a process"}}}}]
       - eval_time: 35m
         alertname: SondeGpuThrottled
         exp_alerts: [{{exp_labels: {{severity: warning, instance: c, gpu: "0", hw_id: G2}},

@@ -100,6 +100,7 @@ static void keep_lost(const struct gpu_list *before, struct gpu_list *now)
 static void take_hang(void *self, const struct gpu_hang *hang)
 {
     struct gpu_signal *s = self;
+    s->state.hangs[hang->device->index]++;
     gpu_events_hang(&s->events, hang);
 }
 
@@ -114,8 +115,10 @@ static void take_poll(void *self, const struct record_header *header)
     s->state.now = s->next;
     s->state.poll = *(const struct gpu_poll *)header;
     s->state.is_polled = true;
+    const struct cuda_activity *calls = s->events.services->cuda_activity;
+    s->state.finds_hangs = calls && calls->read_ns;
     if (s->state.poll.processes <= s->state.now.process_count) /* else it is not known which one uses a GPU alone */
-        gpu_hangs_poll(&s->hangs, &s->state.now, s->events.services->cuda_activity, header->time_ns, take_hang, s);
+        gpu_hangs_poll(&s->hangs, &s->state.now, calls, header->time_ns, take_hang, s);
     clear_next_poll(s);
 }
 

@@ -160,6 +160,16 @@ static void put_status(const struct gpu_device *d, struct metric_set *set)
     }
 }
 
+static void put_hangs(const struct gpu_state *state, const struct gpu_device *d, struct metric_set *set)
+{
+    struct device_labels labels;
+    const size_t count = label_device(d, &labels);
+    if (state->finds_hangs && d->instance == GPU_NO_INSTANCE && d->index < GPU_DEVICES_MAX)
+        metric_add(set, "sonde_gpu_hangs", METRIC_COUNTER, "",
+                   "Times since the agent's start that the device did not finish the work of a process.",
+                   (double)state->hangs[d->index], labels.list, count);
+}
+
 /* ---- processes ---- */
 
 static void put_process(const struct gpu_list *list, const struct gpu_process *p, struct processes *processes,
@@ -224,6 +234,7 @@ void gpu_metrics_put(const struct gpu_state *state, struct processes *processes,
         put_status(&state->now.devices[i], set);
         put_values(&state->now.devices[i], set);
         put_clock_reasons(&state->now.devices[i], set);
+        put_hangs(state, &state->now.devices[i], set);
     }
     for (size_t i = 0; i < state->now.process_count; i++)
         put_process(&state->now, &state->now.processes[i], processes, set);

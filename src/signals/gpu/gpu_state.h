@@ -34,6 +34,8 @@ struct gpu_state {
     struct gpu_list now;
     size_t xid_count;
     struct gpu_xid_count xids[GPU_XIDS_MAX];
+    bool finds_hangs;                /* the calls that this needs are counted */
+    uint64_t hangs[GPU_DEVICES_MAX]; /* by index of the device */
 };
 
 /* Whether the value is known, with the value. */
