@@ -78,10 +78,9 @@ static bool write_stack(const struct blocked_signal *s, const struct blocked_tas
     unsigned shown = 0;
     bool is_in_driver = false;
     snprintf(out, BLOCKED_STACK_BYTES, "an unknown function");
-    for (uint32_t i = 0; i < task->frames; i++) {
-        struct frame frame = frame_of_text(FRAME_KERNEL, "");
-        if (s->services->resolver)
-            sample_kernel_frame(s->services->resolver, task->stack[i], &frame);
+    for (uint32_t i = 0; s->services->resolver && i < task->frames; i++) {
+        struct frame frame;
+        sample_kernel_frame(s->services->resolver, task->stack[i], &frame);
         is_in_driver |= starts_with(frame.mapping, "[nvidia");
         if (frame.function[0] && shown++ < SHOWN_FRAMES)
             append_frame(&frame, out, &used);
