@@ -73,7 +73,8 @@ def test_calls_that_an_agent_counts_make_a_verdict(agent, run, gpus, sonde):  # 
     found = json.loads(show(sonde, gpus, *address, "--json"))
     assert "calls_missing" not in found and found["interval_ns"] > 1e9
     process, device = found["processes"][0], found["devices"][0]
-    assert 1 <= process["launches_per_second"] <= 20 and process["graph_launches_per_second"] == process["copies_per_second"] == 0, found
+    # 20 waits of 50 ms fit a second; an interval of two seconds can begin just before a launch and end just behind another one.
+    assert 1 <= process["launches_per_second"] <= 21 and process["graph_launches_per_second"] == process["copies_per_second"] == 0, found
     assert 0.5 <= process["waiting_threads"] <= 1.001 and process["service_name"] == "trainer", found
     assert device["verdict"] == "gpu_bound" and f"({work.pid}) waits for it" in device["verdict_text"], found
 
