@@ -245,10 +245,6 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
     metric_add(set, "sonde_self_metrics_collections", METRIC_COUNTER, "",
                "Times that the metrics of the signals were collected, which is done on request.", (double)collections,
                METRIC_NO_LABELS);
-    if (of_pipeline)
-        metric_add(set, "sonde_self_metrics_timestamp_seconds", METRIC_GAUGE, "seconds",
-                   "Unix time when the metrics of the signals were collected.",
-                   (double)(clock_unix_ns() - (clock_monotonic_ns() - stats.metrics_ns)) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_answer_bytes", METRIC_GAUGE, "bytes",
                "Answers of the page and of /metrics that are being sent, which budget.memory does not contain.",
                (double)atomic_load(&a->answer_bytes), METRIC_NO_LABELS);

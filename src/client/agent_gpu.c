@@ -43,7 +43,7 @@ static void take_calls(struct agent_gpu_process *p, const struct metrics_text_se
 
 static void take_series(struct agent_gpu *gpu, const struct metrics_text_series *s)
 {
-    if (strcmp(s->name, "sonde_self_metrics_timestamp_seconds") == 0)
+    if (strcmp(s->name, "sonde_cuda_timestamp_seconds") == 0)
         gpu->time_s = s->value;
     if (strcmp(s->name, "sonde_cuda_attachments") == 0) {
         gpu->counts_calls = true;
@@ -61,12 +61,15 @@ static void take_series(struct agent_gpu *gpu, const struct metrics_text_series 
 int agent_gpu_parse(char *metrics, struct agent_gpu *ret)
 {
     struct metrics_text_series series;
+    bool is_agent = false;
     ret->time_s = ret->attachments = 0;
     ret->counts_calls = false;
     ret->process_count = 0;
-    while (metrics_text_next(&metrics, &series))
+    while (metrics_text_next(&metrics, &series)) {
+        is_agent |= strcmp(series.name, "sonde_build_info") == 0;
         take_series(ret, &series);
-    return ret->time_s > 0 ? 0 : -EBADMSG;
+    }
+    return is_agent ? 0 : -EBADMSG;
 }
 
 const struct agent_gpu_process *agent_gpu_find(const struct agent_gpu *gpu, uint32_t pid)

@@ -25,7 +25,7 @@ struct agent_gpu_process {
 };
 
 struct agent_gpu {
-    double time_s;     /* Unix time when the agent read the counts */
+    double time_s;     /* Unix time when the agent read the counts; 0: it does not count */
     bool counts_calls; /* cuda.enabled */
     double attachments;
     size_t process_count; /* at most AGENT_GPU_PROCESSES_MAX; further ones are left out */

@@ -95,7 +95,7 @@ class OldCounts(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"sonde_self_metrics_timestamp_seconds 1796055000.5\nsonde_cuda_attachments 5\n")
+        self.wfile.write(b"sonde_build_info 1\nsonde_cuda_timestamp_seconds 1796055000.5\nsonde_cuda_attachments 5\n")
 
     def log_message(self, *_):
         pass

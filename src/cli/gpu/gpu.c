@@ -178,7 +178,7 @@ static void read_agent(struct watch *w)
         explain_missing_agent(w, r);
         return;
     }
-    if (!w->now || next->time_s > w->now->time_s) {
+    if (!w->now || next->time_s > w->now->time_s || !next->counts_calls) {
         w->before = w->now;
         w->now = next;
     }

@@ -27,6 +27,7 @@ struct cuda_total {
 struct cuda_totals {
     struct cuda_total all[CUDA_MAX_PROCESSES];
     size_t count;
+    uint64_t read_ns; /* when they were read */
 };
 
 struct cuda_signal {
@@ -121,6 +122,7 @@ static void read_totals(const struct cuda_signal *s, struct cuda_totals *ret)
     while (ret->count < CUDA_MAX_PROCESSES && map_walk_next(&processes, &total.name, &total.process))
         ret->all[ret->count++] = (struct cuda_total){.name = total.name, .process = total.process};
     const uint64_t now_ns = clock_monotonic_ns();
+    ret->read_ns = now_ns;
     while (map_walk_next(&waits, &tid, &wait)) {
         struct cuda_total *t = find_total(ret, &wait.process);
         if (t && wait.since_ns < now_ns)
@@ -165,7 +167,6 @@ static void read_activity(struct cuda_signal *s)
     struct cuda_totals now;
     size_t count = 0;
     _Static_assert(CUDA_MAX_PROCESSES <= CUDA_ACTIVITY_MAX, "all processes have a place");
-    const uint64_t read_ns = clock_monotonic_ns();
     read_totals(s, &now);
     for (size_t i = 0; i < now.count; i++) {
         const struct cuda_total *t = &now.all[i];
@@ -178,7 +179,7 @@ static void read_activity(struct cuda_signal *s)
                                                             .waiting_tid = t->waiting_tid,
                                                             .waiting_ns = t->waiting_ns};
     }
-    cuda_activity_update(s->activity, processes, count, read_ns);
+    cuda_activity_update(s->activity, processes, count, now.read_ns);
     forget_gone(s, &now);
 }
 
@@ -216,6 +217,8 @@ static void put_metrics(void *self, struct metric_set *set)
     s->totals = now;
     for (size_t i = 0; i < s->totals.count; i++)
         put_process(s, &s->totals.all[i], set);
+    metric_add(set, "sonde_cuda_timestamp_seconds", METRIC_GAUGE, "seconds", "Unix time when the counts were read.",
+               (double)(clock_unix_ns() - (clock_monotonic_ns() - s->totals.read_ns)) / 1e9, METRIC_NO_LABELS);
     cuda_files_metrics(s->files, set);
 }
 

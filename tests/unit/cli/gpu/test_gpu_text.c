@@ -43,8 +43,9 @@ static void read_agent(struct agent_gpu *ret, double time_s, uint32_t pid, unsig
                        double waited_s)
 {
     static const char format[] =
-        "# TYPE sonde_self_metrics_timestamp_seconds gauge\n"
-        "sonde_self_metrics_timestamp_seconds %f\n"
+        "# TYPE sonde_cuda_timestamp_seconds gauge\n"
+        "sonde_build_info{version=\"0.1.0\"} 1\n"
+        "sonde_cuda_timestamp_seconds %f\n"
         "sonde_cuda_attachments 5\n"
         "sonde_gpu_process_calls_total{pid=\"%u\",service_name=\"trainer\",call=\"launch\"} %u\n"
         "sonde_gpu_process_calls_total{pid=\"%u\",service_name=\"trainer\",call=\"graph_launch\"} "
