@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "cli/gpu/gpu_view.h"
+#include "gpu_report/gpu_view.h"
 
 /* Appends the devices, the processes on them and the verdicts. What is not known is "-". */
 void gpu_text_put(const struct gpu_view *view, struct buf *out);

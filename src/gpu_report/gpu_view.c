@@ -1,5 +1,5 @@
 /* See gpu_view.h. */
-#include "cli/gpu/gpu_view.h"
+#include "gpu_report/gpu_view.h"
 
 #include "base/buf.h"
 

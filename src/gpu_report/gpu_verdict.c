@@ -1,5 +1,5 @@
 /* The verdict on a device; see gpu_view.h. */
-#include "cli/gpu/gpu_view.h"
+#include "gpu_report/gpu_view.h"
 
 #include "base/buf.h"
 
