@@ -247,16 +247,6 @@ void config_put_duration(struct config *c, const char *key, uint64_t value_ns)
     *(uint64_t *)known_field(c, key, SETTING_DURATION) = value_ns;
 }
 
-void config_list_keys(const char *prefix, char *out, size_t size)
-{
-    size_t used = 0;
-    out[0] = '\0';
-    struct config_key k;
-    for (size_t i = 0; listed_key(i, &k); i++)
-        if (strncmp(k.setting->key, prefix, strlen(prefix)) == 0 && used < size)
-            used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", k.setting->key);
-}
-
 void config_drop_inherited(struct config *c)
 {
     struct config defaults;
@@ -280,9 +270,7 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
     struct config_key key;
     char converted[CONFIG_CONVERTED_BYTES];
     if (!config_find_key(name, &key) || !key.setting->help) {
-        char known[CONFIG_KNOWN_BYTES];
-        config_list_keys("", known, sizeof(known));
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
+        config_unknown_error(c, where, name, error);
         return -EINVAL;
     }
     const struct renamed_key *renamed = config_find_renamed(name);

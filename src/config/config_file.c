@@ -67,13 +67,10 @@ static int read_scalar(struct reader *r, const yaml_event_t *event)
 static int read_mapping_start(struct reader *r, const yaml_event_t *event)
 {
     if (r->depth == 1) {
-        char known[CONFIG_KNOWN_BYTES], prefix[80];
-        snprintf(prefix, sizeof(prefix), "%s.", r->key);
-        config_list_keys(prefix, known, sizeof(known));
-        if (!known[0] && !config_has_renamed(prefix)) {
-            config_list_keys("", known, sizeof(known));
-            snprintf(r->error, CONFIG_ERROR_BYTES, "%s:%zu: unknown section '%s'; known keys: %s", r->path,
-                     r->key_line + 1, r->key, known);
+        char where[300];
+        if (!config_has_section(r->config, r->key)) {
+            snprintf(where, sizeof(where), "%.200s:%zu", r->path, r->key_line + 1);
+            config_unknown_error(r->config, where, r->key, r->error);
             return -EINVAL;
         }
         snprintf(r->section, sizeof(r->section), "%s", r->key);

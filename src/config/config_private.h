@@ -19,9 +19,11 @@ void config_mark_inherited(struct config *c, const char *name);
 /* Resets those values to their defaults. */
 void config_drop_inherited(struct config *c);
 
-#define CONFIG_KNOWN_BYTES 1280 /* of the names of all keys */
-/* Lists the keys that begin with `prefix`, as "a, b, c". */
-void config_list_keys(const char *prefix, char *out, size_t size);
+/* Whether a key, or a former name of one, is in this section. */
+bool config_has_section(const struct config *c, const char *section);
+/* Writes the error for a key or section that does not exist: `where`, its name, and the keys of its section or else the
+ * nearest key. */
+void config_unknown_error(const struct config *c, const char *where, const char *name, char error[CONFIG_ERROR_BYTES]);
 
 /* A former name of a key. It is accepted, with a warning, until the release `until`. */
 struct renamed_key {
