@@ -129,6 +129,14 @@ static uint64_t hash_of(const char *token)
     return number;
 }
 
+bool access_needs_token(struct access *a)
+{
+    pthread_mutex_lock(&a->lock);
+    const bool needs_token = a->tokens;
+    pthread_mutex_unlock(&a->lock);
+    return needs_token;
+}
+
 bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client,
                    uint64_t *ret_client)
 {

@@ -21,6 +21,9 @@ void access_tick(struct access *a);
 void access_free(struct access *a);
 DEFINE_FREEP(access)
 
+/* Whether requests need a token. */
+bool access_needs_token(struct access *a);
+
 /* Whether a request that needs this scope, with this Authorization header (NULL: none), may be answered. Then
  * `ret_client` (NULL: not needed) identifies the client by its address (origin.h) and its token, for limits of each
  * client. A refused one is logged with the client's address and nothing of the header, at most once in ACCESS_LOG_NS.

@@ -29,6 +29,13 @@ static enum MHD_Result refuse_host(struct door *d, struct MHD_Connection *connec
         d->o.hosts->port);
 }
 
+/* Where clients need a token, the name does not matter: a browser does not send the token that it has for this page to
+ * a site with another name, even if that name resolves to this machine. */
+static bool is_host_allowed(const struct door *d, const char *host)
+{
+    return (d->o.access && access_needs_token(d->o.access)) || host_allowed(d->o.hosts, host);
+}
+
 /* Pages of other sites must not make a visitor's browser request profiles, even though they could not read the replies.
  * Navigation by links is allowed. */
 static bool cross_site(struct MHD_Connection *connection)
@@ -59,7 +66,7 @@ static enum MHD_Result check_request(struct door *d, struct MHD_Connection *conn
 {
     const char *host = http_host(connection);
     *ret_refused = true;
-    if (d->o.hosts && (!host || !host_allowed(d->o.hosts, host)))
+    if (d->o.hosts && (!host || !is_host_allowed(d, host)))
         return refuse_host(d, connection, host);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return http_reply_not_allowed(connection, "GET, HEAD");
