@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)512 << 10)
@@ -76,6 +77,40 @@ int http_daemon_new(const struct http_daemon_options *options, const struct cert
     if (r < 0)
         return r;
     *ret = take_ptr(d);
+    return 0;
+}
+
+static enum MHD_Result refuse_all(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_size, void **request)
+{
+    (void)context, (void)connection, (void)url, (void)method, (void)version, (void)upload, (void)upload_size;
+    (void)request;
+    return MHD_NO;
+}
+
+/* The daemon listens on a Unix socket without a name, which no program can reach. */
+int http_daemon_check(const struct certificate *certificate)
+{
+    const struct sockaddr unnamed = {.sa_family = AF_UNIX};
+    const struct MHD_OptionItem none = {MHD_OPTION_END, 0, NULL};
+    struct http_daemon *d;
+    if (!certificate->chain)
+        return 0;
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, &unnamed, sizeof(unnamed.sa_family)) < 0 || listen(fd, 1) < 0)
+        return -errno;
+    const struct http_daemon_options options = {.fd = fd,
+                                                .name = "check",
+                                                .connections_max = 1,
+                                                .timeout_s = 1,
+                                                .connection_bytes = 4096,
+                                                .handle = refuse_all,
+                                                .more = &none};
+    const int r = http_daemon_new(&options, certificate, &d);
+    if (r < 0)
+        return r;
+    take_fd(&fd);
+    http_daemon_free(d);
     return 0;
 }
 

@@ -27,6 +27,10 @@ struct http_daemon_options {
 int http_daemon_new(const struct http_daemon_options *options, const struct certificate *certificate,
                     struct http_daemon **ret);
 
+/* Whether a daemon can serve with this certificate (or none). 0; -ENOPKG or -EKEYREJECTED as above; another -errno:
+ * there are no resources to find out. */
+int http_daemon_check(const struct certificate *certificate);
+
 /* Uses another certificate (or none) for connections from now on. Those that there are keep theirs, for the time that a
  * reply may take; a reply that takes longer because of a second change is ended. 0, or -errno: the certificate cannot
  * be used (logged), or there is no memory; nothing is changed. This and http_daemon_tick: on one thread. */

@@ -8,6 +8,7 @@
 #include "serve/access.h"
 #include "serve/certificate.h"
 #include "serve/door.h"
+#include "serve/http_daemon.h"
 #include "serve/local_socket.h"
 
 #include <errno.h>
@@ -60,6 +61,15 @@ static int read_certificate(const struct page_access *access, struct certificate
 {
     const struct certificate_files files = certificate_files(access->tls_certificate, access->tls_key);
     return certificate_read(&files, ret);
+}
+
+int page_check_access(const struct page_access *access)
+{
+    _cleanup_(access_freep) struct access *tokens = NULL;
+    _cleanup_(certificate_clear) struct certificate certificate = {0};
+    const int r = access_new("page.token_file", access->token_file, clock_monotonic_ns, &tokens)
+                      ?: read_certificate(access, &certificate) ?: http_daemon_check(&certificate);
+    return r == -ENOPKG ? 0 : r;
 }
 
 /* Keeps the paths and the versions of the files, to notice changes, but not their texts. */

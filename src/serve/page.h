@@ -1,7 +1,7 @@
 /* The agent's page over HTTP: UI, API, /metrics, /healthz, on a network address and on a Unix socket. On the former,
- * only names of this host are accepted in the Host header (DNS rebinding). Independent of the agent: all data comes
- * through `struct page_data`, whose functions are called from HTTP threads, several at once. Results are owned by the
- * caller; functions return 0 or -errno. */
+ * without tokens, only names of this host are accepted in the Host header (DNS rebinding). Independent of the agent:
+ * all data comes through `struct page_data`, whose functions are called from HTTP threads, several at once. Results are
+ * owned by the caller; functions return 0 or -errno. */
 #pragma once
 
 #include "base/buf.h"
@@ -84,6 +84,9 @@ struct page_options {
 
 struct page;
 
+/* Whether page_start can use these files: tokens, certificate and key. 0, or -errno after the reason was logged.
+ * Without libmicrohttpd the certificate is not checked. */
+int page_check_access(const struct page_access *access);
 /* Listens and serves on its own threads until page_free. Borrows `data`. 0, or -errno after the reason was logged. */
 int page_start(const struct page_options *options, const struct page_data *data, struct page **ret);
 /* Reads the tokens and the certificate again, or other ones. Whether the address speaks TLS stays as it is. 0, or

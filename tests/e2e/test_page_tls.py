@@ -101,6 +101,19 @@ def test_certificate_with_another_key_is_an_error(files):
     assert done.returncode == 1 and "the key of that certificate" in done.stderr and "PRIVATE" not in done.stderr
 
 
+def test_files_that_cannot_be_used_end_the_start_for_good(files, sonde, tmp_path):
+    """With status 2, after which sonde.service is not started again; --print-config finds the same."""
+    assert "\nRestartPreventExitStatus=2\n" in (TOP / "packaging/sonde.service.in").read_text()
+    tls = ("--set", f"page.tls_certificate={files.certificate}", "--set")
+    for wrong, why in [((*tls, f"page.tls_key={files.made}/two.key"), "the key of that certificate"), ((*tls, "page.tls_key=/none"), "page.tls_key: /none: No such file"),
+                       (("--set", f"page.token_file={write(tmp_path / 'tokens', '')}"), "has no token"), (("--listen", "0.0.0.0:0"), "page.token_file")]:
+        for more in ((), ("--print-config",)):
+            done = subprocess.run([sonde, "up", "--listen", "127.0.0.1:0", *wrong, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 2 and why in done.stderr and ("budget:" in done.stdout) == bool(more), done
+    done = subprocess.run([sonde, "up", *tls, f"page.tls_key={files.key}", "--print-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done
+
+
 def test_subcommands_verify_the_certificate(files, sonde):
     s = Server(PAGE_CERTIFICATE=str(files.certificate), PAGE_KEY=str(files.key))
 

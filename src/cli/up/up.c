@@ -29,6 +29,16 @@ static int start_page(const struct config *c, const struct page_data *data, bool
     return page_start(&options, data, ret);
 }
 
+/* What a restart cannot mend: -EINVAL, which ends the process with status 2 (sonde.service does not start it again). */
+static int check(struct config *c)
+{
+    int r = up_config_check(c);
+    if (r < 0 || !config_is_given(c->page_listen))
+        return r;
+    const struct page_access access = up_config_page_access(c);
+    return page_check_access(&access) < 0 ? -EINVAL : 0;
+}
+
 /* Says where the page is, and who can read it. */
 static void announce(const struct config *c, const struct page *page, bool is_up)
 {
@@ -71,7 +81,8 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD",
          "write \"ready\" to this descriptor when the agent listens and samples", 0, INT32_MAX},
         {0, "print-config", OPTION_FLAG, &print, NULL,
-         "print the effective configuration with the allowed values, and exit", 0, 0},
+         "print the effective configuration with the allowed values, check it with its files of tokens and TLS, and exit",
+         0, 0},
         {0},
     };
     int r = options_parse(subcommand, specs, argc, argv, NULL);
@@ -89,9 +100,9 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     if (print) {
         _cleanup_buf_ struct buf text = {0};
         config_put_text(&config, &text);
-        return standard_output_write(subcommand->name, &text);
+        return standard_output_write(subcommand->name, &text) ?: check(&config);
     }
-    r = up_config_check(&config);
+    r = check(&config);
     if (r < 0)
         return r;
     r = least_rights_enter();
@@ -102,9 +113,10 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     if (r == -ENOPKG)
         return r; /* a missing library, already logged */
     if (r < 0) {
-        if (r != -EBUSY)
+        if (r != -EBUSY) /* another agent, already logged */
             log_errno(r, "cannot attach to the kernel");
-        privileges_explain();
+        if (r != -EBUSY && r != -EXDEV) /* another PID namespace, already logged */
+            privileges_explain();
         return -EPERM;
     }
     struct page_data data = {
