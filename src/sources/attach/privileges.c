@@ -31,6 +31,7 @@ static const struct used_capability {
      true,
      {"CAP_CHECKPOINT_RESTORE", "executables that were deleted or replaced since they were started have no symbols"}},
     {CAP_SYSLOG, false, {"CAP_SYSLOG", "kernel functions have no names"}},
+    /* The last one: nothing fails without it, and the agent gives it up. */
     {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names"}},
 };
 
@@ -40,16 +41,22 @@ static bool is_held(cap_t own, cap_value_t capability)
     return cap_get_flag(own, capability, CAP_EFFECTIVE, &value) == 0 && value == CAP_SET;
 }
 
-size_t privileges_missing(struct privilege ret[PRIVILEGES_MAX])
+/* Of the first `count` that are used. */
+static size_t list_missing(size_t count, struct privilege ret[PRIVILEGES_MAX])
 {
-    size_t count = 0;
+    size_t missing = 0;
     cap_t own = cap_get_proc();
-    for (size_t i = 0; own && i < array_size(used); i++)
+    for (size_t i = 0; own && i < count; i++)
         if (!is_held(own, used[i].value) && !(used[i].with_sys_admin && is_held(own, CAP_SYS_ADMIN)))
-            ret[count++] = used[i].privilege;
+            ret[missing++] = used[i].privilege;
     if (own)
         cap_free(own);
-    return count;
+    return missing;
+}
+
+size_t privileges_missing(struct privilege ret[PRIVILEGES_MAX])
+{
+    return list_missing(array_size(used), ret);
 }
 
 static_assert(array_size(used) == PRIVILEGES_MAX, "privileges_missing may return all of them");
@@ -62,7 +69,7 @@ void privileges_explain(void)
             "this kernel has no BTF in /sys/kernel/btf/vmlinux: it was built without CONFIG_DEBUG_INFO_BTF, and BPF programs cannot be relocated for it");
     struct privilege missing[PRIVILEGES_MAX];
     char names[256] = "";
-    size_t count = privileges_missing(missing);
+    size_t count = list_missing(array_size(used) - 1, missing); /* without the optional one */
     for (size_t i = 0, length = 0; i < count && length < sizeof(names); i++)
         length += snprintf(names + length, sizeof(names) - length, "%s%s", i ? ", " : "", missing[i].name);
     if (count)
