@@ -277,9 +277,10 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
                    METRIC_LABELS({"detail", budget_detail_name(d)}));
     pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < a->report.count; i++)
-        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
-                   "1 if the probe is attached; the label names the attach method.", a->report.entries[i].attached,
-                   METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
+        if (!a->report.entries[i].has_no_object)
+            metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
+                       "1 if the probe is attached; the label names the attach method.", a->report.entries[i].attached,
+                       METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
     pthread_mutex_unlock(&a->lock);
     windows_metrics(a->windows, set);
     wait_seconds_metrics(a->wait_seconds, set);

@@ -12,6 +12,7 @@ struct attach_entry {
     char probe[48];     /* the monitored signal: "CPU samples", "requests" */
     char method[48];    /* the attach method in use: "perf event, cpu-clock"; "" when none works */
     bool attached;
+    bool has_no_object;        /* attached, but this node has nothing that it could observe: no device */
     char fallback_reason[512]; /* why better methods failed: "fentry: Operation not permitted" */
     char limitation[256];      /* what this method cannot see or measures less exactly; "" when nothing */
 };

@@ -101,6 +101,7 @@ def test_without_a_driver_there_is_nothing_but_one_line(agent, sonde):
     done = subprocess.run([sonde, "gpu"], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "No NVIDIA GPU: libnvidia-ml.so.1 was not found\n"
     started = agent(*NO_REQUESTS)
+    assert 'probe="GPUs"' not in started.text("/metrics")
     assert series(started) == {} and not children_named(started.pid, "sonde-gpu")
     assert not [e for e in json.loads(started.text("/api/v1/events?seconds=300&max=1000"))["events"] if e["name"].startswith("gpu.")]
     doctor = subprocess.run([sonde, "doctor"], capture_output=True, text=True, timeout=120)

@@ -57,6 +57,7 @@ static int gpu_open(const struct source_services *services, const void *options,
         return r;
     const bool has_library = nvml_client_has_library(s->client);
     entry->attached = true;
+    entry->has_no_object = !has_library;
     snprintf(entry->method, sizeof(entry->method), "%s", has_library ? NVML_LIBRARY : "no NVIDIA driver");
     if (has_library)
         open_log(s);
