@@ -137,7 +137,8 @@ def test_prometheus_scrapes_with_the_documented_entry_for_other_machines(files, 
     s = Server(PAGE_CERTIFICATE=str(files.certificate), PAGE_KEY=str(files.key), PAGE_TOKENS=str(write(tmp_path / "tokens", LINE)))
     try:
         config = entry.replace("/etc/prometheus/sonde-token", str(write(tmp_path / "token", TOKEN))).replace("/etc/prometheus/sonde-ca.crt", str(files.certificate))
-        config = config.replace("node-7:7070", f"localhost:{s.port}").replace("scheme: https", "scheme: https\n    scrape_interval: 1s")
+        nodes = write(tmp_path / "nodes.yml", f'- targets: ["localhost:{s.port}"]\n')
+        config = config.replace("/etc/prometheus/sonde-nodes.yml", str(nodes)).replace("scrape_interval: 15s", "scrape_interval: 1s")
         (tmp_path / "check.yml").write_text(config)
         done = subprocess.run([need_command("promtool"), "check", "config", tmp_path / "check.yml"], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
