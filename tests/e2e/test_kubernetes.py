@@ -42,8 +42,9 @@ def render(tmp_path):
 def test_arguments_are_those_of_the_agent(sonde, tmp_path):
     found = objects(MANIFEST.read_text())
     (tmp_path / "sonde.yaml").write_text(found["ConfigMap"]["data"]["sonde.yaml"])
+    (tmp_path / "tokens").write_text(f"sha256:{'0' * 64} read\n")
     subcommand, *arguments = container(found)["args"]
-    arguments = [argument.replace("/etc/sonde/sonde.yaml", str(tmp_path / "sonde.yaml")) for argument in arguments]
+    arguments = [argument.replace("/etc/sonde/token/", f"{tmp_path}/").replace("/etc/sonde/", f"{tmp_path}/") for argument in arguments]
     done = subprocess.run([sonde, subcommand, *arguments, "--print-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0 and yaml.safe_load(done.stdout)["page"]["listen"] == "0.0.0.0:7070", done.stderr
 
