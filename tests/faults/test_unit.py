@@ -16,6 +16,7 @@ from harness.processes import wait_for
 from harness.workloads import workload_path
 
 UNIT = BUILD / "packaging/sonde.service"
+RATING = TOP / "docs/decisions/0037-least-rights.md"
 SOCKET_ONLY = BUILD / "packaging/socket-only.conf"
 
 
@@ -49,24 +50,25 @@ def exposure(unit):
 
 
 def test_exposure_is_what_the_documents_say(socket_only, tmp_path):
-    """docs/operate.md; the lines that remain are explained there."""
+    """docs/operate.md; the decision explains the lines that remain."""
     full = tmp_path / "full" / "sonde.service"
     full.parent.mkdir()
     full.write_text(UNIT.read_text())
     for unit in (full, socket_only):
         unit.write_text(re.sub("(?m)^ExecStart=/.*", "ExecStart=/bin/true", unit.read_text()))  # which must exist
     text = (TOP / "docs/operate.md").read_text()
-    said, said_of_drop_in = (float(re.search(pattern, text)[1]) for pattern in (r"rates them ([\d.]+) of 10", r"the unit is rated ([\d.]+) of 10"))
+    said, said_of_drop_in = (float(re.search(pattern, text)[1]) for pattern in (r"rates them ([\d.]+) of 10", r"drop-in it is rated ([\d.]+) of 10"))
+    assert f"rates the unit {said} of 10" in RATING.read_text()
     assert exposure(full) <= said <= 2.6 and exposure(socket_only) <= said_of_drop_in <= 2.0
 
 
 def test_every_exposure_has_its_right_in_the_documents(tmp_path):
-    """docs/operate.md has the name and the points of each line that systemd rates above 0."""
+    """The decision has the name and the points of each line that systemd rates above 0."""
     unit = tmp_path / "sonde.service"
     unit.write_text(re.sub("(?m)^ExecStart=/.*", "ExecStart=/bin/true", UNIT.read_text()))
     done = subprocess.run([need_command("systemd-analyze"), "security", "--offline=yes", "--no-pager", "--json=short", unit], capture_output=True, text=True, timeout=60)
     rated = {line["name"]: line["exposure"] for line in json.loads(done.stdout[:done.stdout.rindex("]") + 1]) if line["exposure"] and float(line["exposure"]) > 0}
-    text = (TOP / "docs/operate.md").read_text().replace("\\|", "|")
+    text = RATING.read_text().replace("\\|", "|")
     assert len(rated) > 10
     assert rated == {name: points for name, points in re.findall(r"`([^`]+)` (\d\.\d)", text) if name.split("=")[0] + "=" in {line.split("=")[0] + "=" for line in rated}}
 
