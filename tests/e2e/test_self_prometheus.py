@@ -30,6 +30,8 @@ tests:
       - {{series: 'sonde_self_losses_total{{instance="healthy",reason="ring_full"}}', values: '0+30x40'}}
       - {{series: 'sonde_self_losses_total{{instance="healthy",reason="sideband"}}', values: '0+6000x40'}}
       - {{series: 'sonde_self_losses_total{{instance="blind",reason="ring_full"}}', values: '0+120x40'}}
+      - {{series: 'sonde_self_cpu_seconds_total{{instance="healthy"}}', values: '0+1x20 0+1x19'}}
+      - {{series: 'sonde_self_cpu_seconds_total{{instance="restarts"}}', values: '0+1x8 0+1x8 0+1x8 0+1x12'}}
     alert_rule_test:
       - {{eval_time: 4m, alertname: SondeDown}}
       - eval_time: 30m
@@ -40,6 +42,11 @@ tests:
         alertname: SondeStalled
         exp_alerts: [{{exp_labels: {{severity: warning, instance: stalled}},
                        exp_annotations: {{summary: "Sonde on stalled answers, but its main thread has stopped"}}}}]
+      - {{eval_time: 15m, alertname: SondeRestarts}}
+      - eval_time: 35m
+        alertname: SondeRestarts
+        exp_alerts: [{{exp_labels: {{severity: warning, instance: restarts}},
+                       exp_annotations: {{summary: "Sonde on restarts has started again more than twice within an hour"}}}}]
       - {{eval_time: 10m, alertname: SondeNotAttached}}
       - eval_time: 30m
         alertname: SondeNotAttached
