@@ -6,6 +6,7 @@
  * A module `foo` supports this with DEFINE_FREEP(foo) after its foo_free. */
 #pragma once
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,8 +50,15 @@ static inline void fclosep(FILE **f)
         fclose(*f);
 }
 
-#define _cleanup_free_   _cleanup_(freep)
-#define _cleanup_close_  _cleanup_(closep)
-#define _cleanup_fclose_ _cleanup_(fclosep)
+static inline void closedirp(DIR **d)
+{
+    if (*d)
+        closedir(*d);
+}
 
-#define array_size(a)    (sizeof(a) / sizeof((a)[0]))
+#define _cleanup_free_     _cleanup_(freep)
+#define _cleanup_close_    _cleanup_(closep)
+#define _cleanup_fclose_   _cleanup_(fclosep)
+#define _cleanup_closedir_ _cleanup_(closedirp)
+
+#define array_size(a)      (sizeof(a) / sizeof((a)[0]))

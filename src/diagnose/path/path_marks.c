@@ -8,8 +8,6 @@
 #include "diagnose/path/task_request.h"
 #include "diagnose/path/task_wait.h"
 
-#define WAKE_UP_NS 50000 /* from an arrival to the wake-up of the thread that waits for it */
-
 /* [from, w->t) passed until bytes from another process of this node arrived at `to`. They were sent on socket
  * `asked_on` of this request's work; 0: not known. If TCP had to send them again, the request waited for the service
  * there. */
@@ -376,7 +374,7 @@ bool path_mark_later_read(struct path_walk *w, const struct recorder_record *wok
         read ? request_work_arrivals(w->index, read->object, read->time_ns) : (struct work_arrivals){0};
     const struct recorder_record *arrival = arrivals.is_one_producer ? arrivals.last : NULL;
     if (!arrival || request_work_is_served(w->index, read) || arrival->time_ns > woken->time_ns ||
-        arrival->time_ns + WAKE_UP_NS < woken->time_ns || arrival->tid != recorder_low(woken->value) ||
+        arrival->time_ns + PATH_WAKE_UP_NS < woken->time_ns || arrival->tid != recorder_low(woken->value) ||
         path_mark_is_for_other(w, read->object, read->time_ns))
         return false;
     w->is_inferred = true;

@@ -7,9 +7,8 @@
 
 #include <sys/syscall.h>
 
-#define WAKE_UP_NS   50000 /* from an arrival to the wake-up of the thread that waits for it */
-#define NAMED_MAX    256   /* segments of ready time whose owners are named */
-#define SEPARATE_MAX 1024  /* segments of ready time; the rest is one */
+#define NAMED_MAX    256  /* segments of ready time whose owners are named */
+#define SEPARATE_MAX 1024 /* segments of ready time; the rest is one */
 
 /* So many segments of ready time would say nothing more. */
 static void add_rest_of_ready_time(struct path_walk *w, uint64_t from_ns, enum request_part_kind busy)
@@ -50,7 +49,7 @@ static uint64_t way_start(const struct path_walk *w, uint64_t from_ns)
 {
     enum work_mark mark = WORK_NO_MARK;
     const uint64_t free_ns = last_free_ns(w);
-    if (free_ns + WAKE_UP_NS > from_ns)
+    if (free_ns + PATH_WAKE_UP_NS > from_ns)
         return free_ns;
     request_work_last_mark(w->index, w->thread, path_walk_subject(w), free_ns, from_ns, &mark);
     return (mark == WORK_READ || mark == WORK_CONSUMED) && has_begun(w, from_ns) ? from_ns : UINT64_MAX;
@@ -155,7 +154,7 @@ void path_ready_add(struct path_walk *w, uint64_t from_ns, enum request_part_kin
             if (start_ns >= way_ns && foreign_ns > w->t_ns &&
                 path_turn_find(w, start_ns, w->t_ns).owner == REQUEST_OWNER_THIS)
                 s = path_walk_segment(w->thread, REQUEST_PART_CPU); /* on its way to this request */
-        } else if (span.state == THREAD_BLOCKED && span.start_ns <= from_ns && w->t_ns - start_ns < WAKE_UP_NS) {
+        } else if (span.state == THREAD_BLOCKED && span.start_ns <= from_ns && w->t_ns - start_ns < PATH_WAKE_UP_NS) {
             s = path_walk_segment(w->thread, REQUEST_PART_RUN_QUEUE); /* its wake-up follows */
         } else if (span.state == THREAD_BLOCKED) {
             add_ready_wait(w, start_ns > w->floor_ns ? start_ns : w->floor_ns, &span, s);

@@ -4,6 +4,8 @@
 #include "diagnose/flight/flight_index.h"
 #include "diagnose/path/path_segments.h"
 
+#define PATH_WAKE_UP_NS 50000 /* from an arrival to the wake-up of the thread that waits for it, at most */
+
 enum wait_source {
     WAIT_KNOWN,           /* the segment says what for */
     WAIT_ENDED_BY_THREAD, /* it waited for the thread that woke it */

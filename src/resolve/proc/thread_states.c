@@ -12,12 +12,6 @@
 #define STAT_MAX_BYTES 1024
 #define NAME_MAX_BYTES 128 /* of a function of the kernel */
 
-static void closedirp(DIR **directory)
-{
-    if (*directory)
-        closedir(*directory);
-}
-
 static void put_thread(int proc_fd, uint32_t tid, size_t *count, struct buf *out)
 {
     _cleanup_buf_ struct buf text = {0}, function = {0};
@@ -40,7 +34,7 @@ void thread_states_put(uint32_t pid, uint32_t first, size_t max, struct buf *out
 {
     _cleanup_close_ int proc_fd = proc_open(pid);
     _cleanup_close_ int task_fd = proc_fd < 0 ? -1 : openat(proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_(closedirp) DIR *tasks = task_fd < 0 ? NULL : fdopendir(task_fd);
+    _cleanup_closedir_ DIR *tasks = task_fd < 0 ? NULL : fdopendir(task_fd);
     size_t count = 0;
     if (!tasks)
         return;

@@ -305,15 +305,9 @@ static void count_loss(struct usdt_losses *losses, int error)
         losses->unreadable++;
 }
 
-static void closedirp(DIR **d)
-{
-    if (*d)
-        closedir(*d);
-}
-
 static int scan_all_processes(struct usdt_processes *w)
 {
-    _cleanup_(closedirp) DIR *proc = opendir("/proc");
+    _cleanup_closedir_ DIR *proc = opendir("/proc");
     if (!proc)
         return -errno;
     struct dirent *entry;
