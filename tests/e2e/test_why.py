@@ -10,7 +10,9 @@ from printed_durations import figure
 from real_servers import get, names_sleep_of_c_server, start_c_server
 from synthetic_agent import synthetic_agent  # noqa: F401 (a fixture)
 
-HEAD = re.compile(r"^(\d+)\. (\S+) (\S+) took (\S+ \S+), (?:status (\d+)|no reply seen)  \((\S+(?: :\d+)?), process (\d+), began [\d:.]+\)\n   Why: (.+)$", re.M)
+# "8. POST /shop.Cart/Add took 4.07 ms, status OK  (shop :8100, grpc, over TLS, process 7, began 18:14:30.666)", and the line below it.
+HEAD = re.compile(r"^(\d+)\. (\S+) (\S+) took (\S+ \S+), (?:status (\w+)|no reply seen)  \((\S+(?: :\d+)?)(?:, (?:http/2|grpc))?(?:, over TLS)?, "
+                  r"process (\d+), began [\d:.]+\)\n   Why: (.+)$", re.M)
 PART = re.compile(r"^ +([\d.]+)%  +([\d.]+ \S+)  (\w+) +(#*) *(.*)$", re.M)
 
 
