@@ -6,6 +6,7 @@
 #include "resolve/elf/elf.h"
 
 #include "base/cursor.h"
+#include "resolve/elf/file_blocks.h"
 #include "resolve/remote/remote_file.h"
 
 #include <elf.h>
@@ -31,6 +32,7 @@ struct note_range {
 
 struct elf_file {
     int fd;                     /* -1: in memory */
+    uint64_t number;            /* of file_blocks_number */
     const uint8_t *data;        /* owned; NULL: in a file */
     struct remote_file *remote; /* NULL: read by pread */
     uint64_t size;
@@ -58,15 +60,7 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
     }
     if (f->remote)
         return remote_file_read(f->remote, offset, data, size);
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pread(f->fd, (char *)data + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -EIO;
-        done += (size_t)n;
-    }
-    return 0;
+    return file_blocks_read(f->fd, f->number, f->size, offset, data, size);
 }
 
 /* Reads a table that the headers describe; any error except lack of memory means that the file is damaged. */
@@ -254,6 +248,7 @@ int elf_open(int fd, struct elf_file **ret)
     if (!f)
         return -ENOMEM;
     f->fd = fd;
+    f->number = file_blocks_number();
     int r = find_size(f);
     if (r == 0)
         r = read_headers(f);

@@ -6,13 +6,13 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/helper_process.h"
+#include "resolve/files/local_mounts.h"
 #include "resolve/files/perf_map_file.h"
 #include "resolve/proc/maps_query.h"
 #include "resolve/remote/remote_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -37,29 +37,10 @@ struct job {
     struct file_request request;
 };
 
-/* True for file systems in this machine's memory or on its disks. All others may block; so may overlayfs, because of
- * its lower layers. */
 static bool is_local(int fd)
 {
-    static const uint32_t types[] = {
-        EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,   BTRFS_SUPER_MAGIC, TMPFS_MAGIC,       RAMFS_MAGIC,
-        F2FS_SUPER_MAGIC, SQUASHFS_MAGIC,    0xe0f5e1e2,        ISOFS_SUPER_MAGIC, 0x2fc12fc1,
-        0xca451a4e,       MSDOS_SUPER_MAGIC, 0x2011bab0,        HUGETLBFS_MAGIC, /* erofs, zfs, bcachefs and exfat have
-                                                                                    no name in every header */
-    };
     struct statfs fs;
-    if (fstatfs(fd, &fs) < 0)
-        return false;
-    for (size_t i = 0; i < array_size(types); i++)
-        if ((uint32_t)fs.f_type == types[i])
-            return true;
-    return false;
-}
-
-static uint64_t mount_of(int fd)
-{
-    struct statx st = {0};
-    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0 ? st.stx_mnt_id : 0;
+    return fstatfs(fd, &fs) == 0 && local_file_system((uint32_t)fs.f_type);
 }
 
 static int open_by_descriptor(int fd, int flags)
@@ -176,7 +157,7 @@ static int open_requested_file(struct job *job, struct object_identity *ret)
         const bool is_copy = request->kind == FILE_REQUEST_PROC || request->kind == FILE_REQUEST_CONTEXT ||
                              request->kind == FILE_REQUEST_MEMORY;
         ret->is_remote = request->kind == FILE_REQUEST_REOPEN || (!is_copy && !is_local(fd));
-        ret->mount_id = mount_of(fd);
+        ret->mount_id = object_file_mount(fd);
     }
     return fd;
 }

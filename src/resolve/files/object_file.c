@@ -25,6 +25,9 @@
 #include <sys/sysmacros.h>
 
 #define VDSO_MAX_BYTES (1 << 20)
+#ifndef RESOLVE_CACHED /* since Linux 5.12; earlier ones refuse it */
+#define RESOLVE_CACHED 0x20
+#endif
 
 bool object_file_identify(int fd, struct object_identity *ret)
 {
@@ -141,6 +144,28 @@ int object_file_open(const struct object_sight *sight, struct object_identity *r
     }
     int fd = keep_if_match(open_beneath("/", sight->path), sight, false, ret);
     return fd >= 0 ? fd : -ENOENT;
+}
+
+uint64_t object_file_mount(int fd)
+{
+    struct statx st = {0};
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0 ? st.stx_mnt_id : 0;
+}
+
+int object_file_open_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
+                             struct object_identity *ret)
+{
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS};
+    if (!own_view || sight->view != own_view || sight->path[0] != '/')
+        return -EAGAIN;
+    _cleanup_close_ int path_fd = (int)syscall(SYS_openat2, AT_FDCWD, sight->path, &how, sizeof(how));
+    const uint64_t mount_id = path_fd < 0 ? 0 : object_file_mount(path_fd);
+    if (!mount_id || !local_mounts_has(mounts, mount_id))
+        return -EAGAIN;
+    const int fd = keep_if_match(reopen_regular(path_fd), sight, false, ret);
+    if (fd >= 0)
+        ret->mount_id = mount_id;
+    return fd < 0 && fd != -EMFILE && fd != -ENFILE ? -EAGAIN : fd;
 }
 
 int object_file_open_in_process_root(const struct object_sight *sight, const char *path)

@@ -3,6 +3,7 @@
 
 #include "resolve/elf/go_labels.h"
 #include "resolve/elf/thread_context.h"
+#include "resolve/files/local_mounts.h"
 #include "resolve/files/object_sight.h"
 
 /* The identity that an open file reports. */
@@ -26,6 +27,12 @@ struct object_identity {
  * file that matches the sight's identity is returned. -ENOENT: none does. */
 int object_file_open(const struct object_sight *sight, struct object_identity *ret);
 
+/* The same, where this waits for no one: by the plain path, if the sight's process has our own mount namespace
+ * (`own_view`), the kernel has the path in its cache of names, and the file is on one of the mounts. -EAGAIN:
+ * otherwise, or the file there is another one. */
+int object_file_open_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
+                             struct object_identity *ret);
+
 /* Another regular file, by its path in the mount namespace of a sight's processes. */
 int object_file_open_in_process_root(const struct object_sight *sight, const char *path);
 
@@ -34,6 +41,9 @@ int object_file_open_in_own_root(const char *path);
 
 /* A memfd with a copy of the vDSO, which is the same in all 64-bit processes; -ENOENT on machines without one. */
 int object_file_open_vdso(struct object_identity *ret);
+
+/* The ID of the mount that an open file lies on; 0: unknown. Asks no file system. */
+uint64_t object_file_mount(int fd);
 
 /* Reads the identity of an open file; false when it is not a regular file. */
 bool object_file_identify(int fd, struct object_identity *ret);

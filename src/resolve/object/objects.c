@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/types.h>
 #include <utlist.h>
@@ -55,6 +56,9 @@ int objects_new(size_t max_open, struct objects **ret)
         free(o);
         return r;
     }
+    struct stat own;
+    if (stat("/proc/self/ns/mnt", &own) == 0 && local_mounts_new(&o->mounts) == 0)
+        o->own_view = own.st_ino;
     pthread_mutex_init(&o->lock, NULL);
     o->max_open = max_open ? max_open : 1;
     o->max_keys = OBJECT_KEYS_MAX;
@@ -82,6 +86,7 @@ struct file_opener *objects_opener(struct objects *o)
 static void objects_destroy(struct objects *o)
 {
     file_opener_free(o->opener);
+    local_mounts_free(o->mounts);
     pthread_mutex_destroy(&o->lock);
     free(o);
 }
@@ -363,17 +368,19 @@ void objects_live(struct object *object, int change)
 {
     struct object_entry *e = object_entry_of(object);
     assert(change > 0 || e->live > 0);
+    const bool before = e->live > 0;
     e->live += (unsigned)change;
-    if (e->live > 0)
+    if (before == (e->live > 0))
         return;
-    e->unused_ns = e->registry->now_ns;
-    e->registry->has_unused = true;
+    pthread_mutex_lock(&e->registry->lock);
+    objects_files_note_live(e->registry, e);
+    pthread_mutex_unlock(&e->registry->lock);
 }
 
 void objects_on_unused(struct objects *o, objects_unused *unused, void *context)
 {
-    o->unused = unused;
-    o->unused_context = context;
+    o->on_unused = unused;
+    o->on_unused_context = context;
 }
 
 void objects_stay_open(struct object *object)

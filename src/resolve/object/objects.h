@@ -58,7 +58,7 @@ void objects_stay_open(struct object *o);
 
 /* Closes and forgets the objects that no process has mapped since `before_ns` (UINT64_MAX: all unmapped ones).
  * `now_ns` becomes the release time of objects released from now on. Also closes the file of each object
- * that a single mapping showed, half a second after its last process has exited. */
+ * that a single mapping showed, a quarter of a second after its last process has exited. */
 void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns);
 
 struct objects_stats {

@@ -14,13 +14,16 @@
 #define PAUSE_MAX_NS (64 * PAUSE_NS)
 /* Where programs are compiled and run, each file runs once and is soon replaced. The last process to close a deleted
  * file pays for freeing its pages and blocks: such a file is closed before it is replaced. */
-#define UNUSED_OPEN_NS 500000000ull
+#define UNUSED_OPEN_NS 250000000ull
 
 int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso, struct object_identity *ret)
 {
     if (is_vdso)
         return object_file_open_vdso(ret);
-    return o->is_inline ? object_file_open(sight, ret) : file_opener_sight(o->opener, sight, ret);
+    if (o->is_inline)
+        return object_file_open(sight, ret);
+    const int fd = o->mounts ? object_file_open_at_once(sight, o->own_view, o->mounts, ret) : -EAGAIN;
+    return fd == -EAGAIN ? file_opener_sight(o->opener, sight, ret) : fd;
 }
 
 bool objects_files_is_passing(int error)
@@ -54,32 +57,42 @@ static void learn_identity(struct object_entry *e, const struct object_identity 
     e->object.is_anonymous = !id->is_elf && strncmp(e->path, "/memfd:", 7) == 0;
 }
 
+static void forget_unused(struct objects *o, struct object_entry *e)
+{
+    if (e->unused_ns)
+        DL_DELETE2(o->unused, e, unused_prev, unused_next);
+    e->unused_ns = 0;
+}
+
+void objects_files_note_live(struct objects *o, struct object_entry *e)
+{
+    forget_unused(o, e);
+    if (e->live > 0 || e->fd < 0)
+        return;
+    e->unused_ns = o->now_ns ? o->now_ns : 1;
+    DL_APPEND2(o->unused, e, unused_prev, unused_next);
+}
+
 void objects_files_close(struct objects *o, struct object_entry *e)
 {
     if (e->fd < 0)
         return;
     close(e->fd);
     e->fd = -1;
+    forget_unused(o, e);
     DL_DELETE2(o->open, e, open_prev, open_next);
     o->open_count--;
 }
 
 void objects_files_close_unused(struct objects *o, uint64_t now_ns)
 {
-    if (!o->has_unused)
-        return;
-    o->has_unused = false;
-    for (struct object_entry *e = o->open, *next; e; e = next) {
-        next = e->open_next;
-        if (e->live > 0 || e->sightings > 1 || e->stays_open)
+    for (struct object_entry *e; (e = o->unused) && now_ns >= e->unused_ns + UNUSED_OPEN_NS;) {
+        forget_unused(o, e);
+        if (e->sightings > 1 || e->stays_open)
             continue;
-        if (now_ns < e->unused_ns + UNUSED_OPEN_NS) {
-            o->has_unused = true;
-            continue;
-        }
         objects_files_close(o, e);
-        if (o->unused)
-            o->unused(e->object.id, o->unused_context);
+        if (o->on_unused)
+            o->on_unused(e->object.id, o->on_unused_context);
     }
 }
 
@@ -96,12 +109,11 @@ void objects_files_take(struct objects *o, struct object_entry *e, const struct 
         objects_files_close(o, o->open);
     e->fd = fd;
     e->was_open = true;
-    e->unused_ns = o->now_ns;
-    o->has_unused |= e->live == 0;
     e->tries = 0;
     DL_APPEND2(o->open, e, open_prev, open_next);
     o->open_count++;
     o->opened++;
+    objects_files_note_live(o, e);
 }
 
 static const char *seen_path(const struct object_entry *e)

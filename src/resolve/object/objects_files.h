@@ -11,6 +11,8 @@ void objects_files_take(struct objects *o, struct object_entry *e, const struct 
 void objects_files_close(struct objects *o, struct object_entry *e);
 /* Closes the files of programs that ran once and exited a moment before `now_ns`. */
 void objects_files_close_unused(struct objects *o, uint64_t now_ns);
+/* Whether a process runs the object has changed. */
+void objects_files_note_live(struct objects *o, struct object_entry *e);
 /* Reopens the file where it was seen last, or else where it was seen first. Returns 0 or -errno. */
 int objects_files_reopen(struct objects *o, struct object_entry *e);
 /* Records where the object was seen last. */

@@ -43,7 +43,7 @@ static void test_program_that_ran_once_is_closed_soon(void **state)
             assert_int_equal(open_files(objects), 1); /* processes map it */
             for (int i = 0; i < sightings; i++)
                 objects_live(o, -1);
-            objects_trim(objects, 100 * second_ns + second_ns / 4, 0);
+            objects_trim(objects, 100 * second_ns + second_ns / 8, 0);
             assert_int_equal(open_files(objects), 1);
             objects_trim(objects, 101 * second_ns, 0);
             assert_int_equal(open_files(objects), !closes);
@@ -51,7 +51,7 @@ static void test_program_that_ran_once_is_closed_soon(void **state)
             int fd = object_open(o); /* it can still be read */
             assert_true(fd >= 0);
             close(fd);
-            objects_trim(objects, 101 * second_ns + second_ns / 4, 0);
+            objects_trim(objects, 101 * second_ns + second_ns / 8, 0);
             assert_int_equal(open_files(objects), 1);
             objects_trim(objects, 102 * second_ns, 0);
             assert_int_equal(open_files(objects), !closes);
