@@ -14,7 +14,7 @@
 
 enum object_state {
     OBJECT_UNKNOWN, /* not in the kernel: no stack has needed it, or no space until `retry_ns` */
-    OBJECT_WAITING, /* its table is to be built within the share */
+    OBJECT_WAITING, /* it has users, and its table is to be built within the share */
     OBJECT_QUEUED,  /* being built by the builder thread */
     OBJECT_PRESENT,
     OBJECT_NO_RULES,
@@ -30,11 +30,12 @@ struct published_object {
     size_t users; /* mappings of published processes */
     uint64_t unused_since_ns;
     uint64_t retry_ns;
-    uint64_t waiting_since_ns;
-    uint64_t first_lookups; /* of its rules, by the walk that made it wait */
-    bool is_outside_share;  /* queued: its build is not charged to the share */
-    unsigned refusals;      /* how often its table did not fit, in succession */
-    uint64_t wanted_ns;     /* last use; up to date only after fill_wanted */
+    uint64_t waiting_since_ns; /* 0: it has not waited since it was built */
+    uint64_t first_lookups;    /* of its rules, by the walk that made it wait */
+    struct published_object *waiting_prev, *waiting_next;
+    bool is_outside_share; /* queued: its build is not charged to the share */
+    unsigned refusals;     /* how often its table did not fit, in succession */
+    uint64_t wanted_ns;    /* last use; up to date only after fill_wanted */
     UT_hash_handle hh;
 };
 
@@ -67,6 +68,7 @@ struct unwind_publisher {
     uint64_t retry_ns;   /* when it is incremented, because an object may be retried; 0: never */
     uint64_t puts, evictions, refused;
     struct cpu_share share;
-    size_t waiting; /* objects in OBJECT_WAITING */
+    struct published_object *waiting; /* the objects in OBJECT_WAITING */
+    size_t waiting_count;
     bool trim_wanted, met_runtime;
 };

@@ -78,8 +78,11 @@ static void object_destroy(struct unwind_publisher *p, struct published_object *
 
 static void object_release(struct unwind_publisher *p, struct published_object *o)
 {
-    if (o && --o->users == 0)
-        o->unused_since_ns = p->now_ns;
+    if (!o || --o->users > 0)
+        return;
+    o->unused_since_ns = p->now_ns;
+    if (o->state == OBJECT_WAITING)
+        unwind_publisher_set_state(p, o, OBJECT_UNKNOWN);
 }
 
 static void process_unpublish(struct unwind_publisher *p, struct published_process *e)

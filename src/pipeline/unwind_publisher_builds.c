@@ -4,6 +4,8 @@
 #include "resolve/unwind/unwind_cache.h"
 #include "sources/tables/unwind_tables.h"
 
+#include <utlist.h>
+
 #define BUILD_AFTER_NS 1000000000ull /* for so long, lookups do not prove that a table is worth building */
 #define RETRY_NS       10000000000ull
 #define BUILD_BYTE_NS  35    /* of cfi_build, for each byte of call frame information */
@@ -17,7 +19,12 @@
 
 void unwind_publisher_set_state(struct unwind_publisher *p, struct published_object *o, enum object_state state)
 {
-    p->waiting += (state == OBJECT_WAITING) - (o->state == OBJECT_WAITING);
+    const bool waited = o->state == OBJECT_WAITING, waits = state == OBJECT_WAITING;
+    if (waits && !waited)
+        DL_APPEND2(p->waiting, o, waiting_prev, waiting_next);
+    if (waited && !waits)
+        DL_DELETE2(p->waiting, o, waiting_prev, waiting_next);
+    p->waiting_count += waits - waited;
     o->state = state;
 }
 
@@ -37,6 +44,7 @@ static void queue_build(struct unwind_publisher *p, struct published_object *o, 
 {
     int fd = object_open(o->object);
     o->is_outside_share = is_outside_share;
+    o->waiting_since_ns = 0;
     const bool is_queued = fd >= 0 && unwind_builder_add(p->builder, o->id, fd);
     unwind_publisher_set_state(p, o, is_queued ? OBJECT_QUEUED : OBJECT_UNKNOWN);
     if (!is_queued)
@@ -49,6 +57,8 @@ void unwind_publisher_build(struct unwind_publisher *p, struct published_object 
         queue_build(p, o, true);
     } else if (o->state != OBJECT_WAITING) {
         unwind_publisher_set_state(p, o, OBJECT_WAITING);
+        if (o->waiting_since_ns)
+            return; /* programs that map it start and end */
         o->waiting_since_ns = p->now_ns;
         struct unwind_demand demand;
         o->first_lookups = unwind_cache_demand(p->cache, o->id, &demand) ? demand.lookups : 0;
@@ -61,7 +71,7 @@ void unwind_publisher_build(struct unwind_publisher *p, struct published_object 
 static bool is_worth_building(const struct unwind_publisher *p, const struct published_object *o, double *ret_worth)
 {
     struct unwind_demand demand;
-    if (o->state != OBJECT_WAITING || !o->users || !unwind_cache_demand(p->cache, o->id, &demand) ||
+    if (!unwind_cache_demand(p->cache, o->id, &demand) ||
         demand.input_bytes / INPUT_PER_TABLE_BYTE > unwind_tables_max_bytes(p->tables))
         return false;
     const bool is_proven =
@@ -80,7 +90,7 @@ void unwind_publisher_build_next(struct unwind_publisher *p)
         return;
     struct published_object *best = NULL;
     double best_worth = 0, worth;
-    for (struct published_object *o = p->objects; o; o = o->hh.next)
+    for (struct published_object *o = p->waiting; o; o = o->waiting_next)
         if (is_worth_building(p, o, &worth) && worth > best_worth) {
             best = o;
             best_worth = worth;

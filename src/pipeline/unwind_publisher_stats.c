@@ -32,7 +32,7 @@ void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set
          (double)stats.built},
         {"sonde_self_unwind_builds_waiting", "",
          "Executable files whose unwind tables are not built yet, to keep to a share of a CPU.", METRIC_GAUGE,
-         (double)p->waiting},
+         (double)p->waiting_count},
         {"sonde_self_unwind_builds_dropped", "", "Unwind tables postponed because the builder's queue was full.",
          METRIC_COUNTER, (double)stats.dropped},
         {"sonde_self_unwind_build_seconds", "seconds", "CPU time of the builder thread.", METRIC_COUNTER,
