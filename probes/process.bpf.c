@@ -1,14 +1,15 @@
-/* Finds the programs that are started without OpenTelemetry's environment variables, so that user space need not read
- * the environment of each sampled process: the kernel may block it there (see src/resolve/files/file_opener.h). At
- * exec() the environment has just been copied, and reading it never blocks.
+/* Notes what user space needs to know of each program that is started, so that it need not read it from /proc for
+ * each process: a process may have exited by then.
  *
- * A program is not entered when its environment is too long or cannot be read: user space reads it then. */
+ * One is whether the environment has variables of OpenTelemetry. The kernel may block a reader of /proc/PID/environ
+ * (see src/resolve/files/file_opener.h). At exec() the environment has just been copied, and reading it never blocks.
+ * Where it is too long or cannot be read, user space reads it. */
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "probes/process_environment.h"
+#include "probes/program_start.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -16,13 +17,13 @@ char LICENSE[] SEC("license") = "GPL";
 #define PIECE_WORDS (PIECE_BYTES / 8)
 #define PIECES_MAX  24
 
-/* Process ID to the time of its exec(): programs whose environment contains no "OTEL". */
+/* By process ID. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, PROCESS_ENVIRONMENTS_MAX);
+    __uint(max_entries, PROGRAM_STARTS_MAX);
     __type(key, __u32);
-    __type(value, __u64);
-} without_service SEC(".maps");
+    __type(value, struct program_start_entry);
+} starts SEC(".maps");
 
 struct piece {
     __u64 words[PIECE_WORDS];
@@ -39,8 +40,8 @@ struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct process_environment_stats);
-} environment_stats SEC(".maps");
+    __type(value, struct program_start_stats);
+} stats_of_starts SEC(".maps");
 
 /* 1 if the text "OTEL" starts in `word` and, if need be, continues in `next`. It has no branches, because they would
  * multiply the verifier's work. */
@@ -105,29 +106,29 @@ static __always_inline bool has_variables(struct piece *piece, __u64 start, __u6
     return start < end || has_prefix(before, 0);
 }
 
-static __always_inline void check_environment(struct piece *piece, __u64 now)
+static __always_inline void note_start(struct piece *piece, __u64 now)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     struct mm_struct *mm = BPF_CORE_READ(task, mm);
+    struct mnt_namespace *mounts = BPF_CORE_READ(task, nsproxy, mnt_ns);
     __u32 pid = bpf_get_current_pid_tgid() >> 32;
+    struct program_start_entry start = {.exec_ns = now, .mount_namespace = BPF_CORE_READ(mounts, ns.inum)};
 
-    if (has_variables(piece, BPF_CORE_READ(mm, env_start), BPF_CORE_READ(mm, env_end)))
-        bpf_map_delete_elem(&without_service, &pid);
-    else
-        bpf_map_update_elem(&without_service, &pid, &now, BPF_ANY);
+    start.lacks_service = !has_variables(piece, BPF_CORE_READ(mm, env_start), BPF_CORE_READ(mm, env_end));
+    bpf_map_update_elem(&starts, &pid, &start, BPF_ANY);
 }
 
 SEC("raw_tp/sched_process_exec")
-int environment_exec(void *ctx)
+int program_exec(void *ctx)
 {
     __u64 now = bpf_ktime_get_ns();
     __u32 zero = 0;
     struct piece *piece = piece_get();
-    struct process_environment_stats *stats = bpf_map_lookup_elem(&environment_stats, &zero);
+    struct program_start_stats *stats = bpf_map_lookup_elem(&stats_of_starts, &zero);
 
     if (!piece || !stats)
         return 0;
-    check_environment(piece, now);
+    note_start(piece, now);
     stats->runs++;
     stats->run_time_ns += bpf_ktime_get_ns() - now;
     return 0;

@@ -423,6 +423,10 @@ struct net {
     struct ns_common ns;
 };
 
+struct mnt_namespace {
+    struct ns_common ns;
+};
+
 typedef struct {
     struct net *net; /* CONFIG_NET_NS */
 } possible_net_t;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,13 @@ static void test_lifecycle_events_are_in_order(void **state)
     watch_end(&w);
 }
 
+static uint64_t own_mount_namespace(void)
+{
+    struct stat st;
+    assert_int_equal(stat("/proc/self/ns/mnt", &st), 0);
+    return st.st_ino;
+}
+
 /* Runs a program with these environment variables (NULL: none). Returns whether it is known to lack OpenTelemetry's. */
 static bool lacks_service(const struct watch *w, const char *first, const char *second)
 {
@@ -80,8 +88,12 @@ static bool lacks_service(const struct watch *w, const char *first, const char *
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_false(process_source_lacks_service(w->self, (uint32_t)pid, clock_monotonic_ns())); /* of a later program */
-    return process_source_lacks_service(w->self, (uint32_t)pid, began_ns);
+    struct program_start start;
+    assert_false(
+        process_source_find_start(w->self, (uint32_t)pid, clock_monotonic_ns(), &start)); /* a later program's */
+    assert_true(process_source_find_start(w->self, (uint32_t)pid, began_ns, &start));
+    assert_true(start.mount_namespace == own_mount_namespace());
+    return start.lacks_service;
 }
 
 static void test_environments_without_a_service_are_known(void **state)

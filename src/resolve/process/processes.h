@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "model/metric.h"
+#include "model/program_start.h"
 #include "model/resource.h"
 #include "resolve/process/process.h"
 
@@ -40,10 +41,11 @@ void processes_limit_caches(struct processes *p, size_t entries);
  * exited: other descriptors of this file should be closed, too. */
 void processes_on_unused_file(struct processes *p, void (*unused)(uint64_t object_id, void *context), void *context);
 
-/* `lacks_service` returns true if the program that process `pid` started at or after `since_ns` has no environment
- * variables of OpenTelemetry: the environment is then not read. */
-void processes_know_environments(struct processes *p,
-                                 bool (*lacks_service)(void *context, uint32_t pid, uint64_t since_ns), void *context);
+/* `find` finds the program that process `pid` started at or after `since_ns`; false: it is not known. What it knows is
+ * not read from /proc. */
+void processes_know_starts(struct processes *p,
+                           bool (*find)(void *context, uint32_t pid, uint64_t since_ns, struct program_start *ret),
+                           void *context);
 
 /* Starts the file helper (file_opener.h) now, while the agent is small and single-threaded; otherwise, and after a
  * failure (-errno), it starts at the next request. */

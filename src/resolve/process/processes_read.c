@@ -278,18 +278,19 @@ static void set_cgroup(struct process_entry *e, struct cgroup *cgroup)
     e->cgroup = cgroup;
 }
 
-void processes_know_environments(struct processes *p,
-                                 bool (*lacks_service)(void *context, uint32_t pid, uint64_t since_ns), void *context)
+void processes_know_starts(struct processes *p,
+                           bool (*find)(void *context, uint32_t pid, uint64_t since_ns, struct program_start *ret),
+                           void *context)
 {
-    p->lacks_service = lacks_service;
-    p->lacks_service_context = context;
+    p->find_start = find;
+    p->find_start_context = context;
 }
 
 /* Whether the program of this process is known to be started without a service in its environment. */
 static bool lacks_service(const struct processes *p, const struct process_entry *e)
 {
-    return p->lacks_service && e->process.exec_time_ns &&
-           p->lacks_service(p->lacks_service_context, e->process.pid, e->process.exec_time_ns);
+    struct program_start start;
+    return processes_program_start(p, e, &start) && start.lacks_service;
 }
 
 /* False: it cannot be read at present. */

@@ -196,13 +196,24 @@ void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_
 
 /* ---- mappings ---- */
 
+bool processes_program_start(const struct processes *p, const struct process_entry *e, struct program_start *ret)
+{
+    return p->find_start && e->process.exec_time_ns &&
+           p->find_start(p->find_start_context, e->process.pid, e->process.exec_time_ns, ret);
+}
+
 /* The namespace is an inode number of the kernel's nsfs: reading it touches no other file system. */
-static void find_view(struct process_entry *e)
+static void find_view(const struct processes *p, struct process_entry *e)
 {
     char name[40];
     struct stat st;
+    struct program_start start;
+    if (e->view_known)
+        return;
     snprintf(name, sizeof(name), "/proc/%" PRIu32 "/ns/mnt", e->process.pid);
-    if (!e->view_known && stat(name, &st) == 0)
+    if (processes_program_start(p, e, &start) && start.mount_namespace)
+        e->view = start.mount_namespace;
+    else if (stat(name, &st) == 0)
         e->view = st.st_ino;
     e->view_known = true;
 }
@@ -212,7 +223,7 @@ void processes_fill_sight(struct processes *p, struct process_entry *e, struct o
     sight->pid_count = 0;
     if (p->is_replay)
         return;
-    find_view(e);
+    find_view(p, e);
     sight->view = e->view;
     sight->pids[sight->pid_count++] = e->process.pid;
     uint32_t parent = e->parent_pid;

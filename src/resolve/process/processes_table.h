@@ -2,6 +2,7 @@
  * inheritance where /proc is no longer available), processes_resource.c and processes.c (process lifecycle events). */
 #pragma once
 
+#include "model/program_start.h"
 #include "model/resource.h"
 #include "resolve/files/process_context_file.h"
 #include "resolve/object/objects.h"
@@ -98,8 +99,9 @@ struct processes {
     uint32_t *evicted;   /* PIDs evicted to keep within max_bytes, reported by the next sweep */
     size_t evicted_count;
     struct process_entry *check; /* next entry to verify after a loss; NULL: done */
-    bool (*lacks_service)(void *context, uint32_t pid, uint64_t since_ns); /* NULL: not known */
-    void *lacks_service_context;
+    /* NULL: not known */
+    bool (*find_start)(void *context, uint32_t pid, uint64_t since_ns, struct program_start *ret);
+    void *find_start_context;
     struct buf scratch;
     unsigned depth;                                    /* recursion depth while reading ancestors */
     bool is_replay;                                    /* /proc is not read */
@@ -133,6 +135,8 @@ void processes_name_mapping(struct processes *p, const struct object_sight *sigh
 /* Maps a file, or anonymous code; opens a file that is new. */
 void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
                    uint64_t file_offset);
+/* What is known of the program since its last exec. False: nothing. */
+bool processes_program_start(const struct processes *p, const struct process_entry *e, struct program_start *ret);
 /* Fills the pids of a sight: the process and its ancestors. */
 void processes_fill_sight(struct processes *p, struct process_entry *e, struct object_sight *sight);
 

@@ -63,7 +63,7 @@ static const struct record_type records[] = {
 static int create_process(const struct signal_services *services, const void *settings, void *source, void **ret_self)
 {
     if (source)
-        processes_know_environments(services->processes, process_source_lacks_service, source);
+        processes_know_starts(services->processes, process_source_find_start, source);
     return signal_create_plain(services, settings, source, ret_self);
 }
 

@@ -1,12 +1,12 @@
 /* Process lifecycle events from perf side-band records of one dummy event per CPU: fork, exec, comm, mmap, exit, in
  * the kernel's order and with its clock. Adds no cost to other system calls, except a BPF program at exec() that looks
- * for a service in the environment (environments.h). When the kernel drops records, or when a
+ * for a service in the environment (program_starts.h). When the kernel drops records, or when a
  * CPU comes online and runs without an event for a moment, the source writes a LOST record, and the resolver reads
  * /proc again. */
 #include "sources/process/process.h"
 
 #include "sources/attach/perf_events.h"
-#include "sources/process/environments.h"
+#include "sources/process/program_starts.h"
 
 #include "base/clock.h"
 
@@ -23,8 +23,8 @@
 
 struct process_source {
     struct perf_events *events;
-    struct environments *environments; /* NULL: refused by the kernel; each one is read from /proc then */
-    struct batch *batch;               /* set only during a drain */
+    struct program_starts *starts; /* NULL: refused by the kernel; each one is read from /proc then */
+    struct batch *batch;           /* set only during a drain */
     uint64_t lost, undecodable, batch_full;
     uint64_t missed_cpus; /* CPUs that came online, whose first events were missed; not yet written to a batch */
 };
@@ -42,7 +42,7 @@ static void process_free(void *self)
 
     if (!s)
         return;
-    environments_free(s->environments);
+    program_starts_free(s->starts);
     perf_events_free(s->events);
     free(s);
 }
@@ -107,7 +107,7 @@ static int process_open(const struct source_services *services, const void *opti
     if (!build_id)
         snprintf(entry->limitation, sizeof(entry->limitation),
                  "files are identified by inode until they have been read");
-    (void)environments_new(&s->environments);
+    (void)program_starts_new(&s->starts);
     *ret_self = s;
     return 0;
 }
@@ -345,7 +345,7 @@ static size_t process_memory_bytes(void *self)
 {
     struct process_source *s = self;
 
-    return perf_events_bytes(s->events) + (s->environments ? environments_bytes(s->environments) : 0);
+    return perf_events_bytes(s->events) + (s->starts ? program_starts_bytes(s->starts) : 0);
 }
 
 static void process_metrics(void *self, struct metric_set *set)
@@ -353,9 +353,9 @@ static void process_metrics(void *self, struct metric_set *set)
     const struct process_source *s = self;
     uint64_t runs, run_time_ns;
 
-    if (!s->environments)
+    if (!s->starts)
         return;
-    environments_runs(s->environments, &runs, &run_time_ns);
+    program_starts_runs(s->starts, &runs, &run_time_ns);
     source_put_runs(set, "process", runs, run_time_ns);
 }
 
@@ -364,16 +364,16 @@ static uint64_t process_run_time_ns(void *self)
     const struct process_source *s = self;
     uint64_t runs, run_time_ns = 0;
 
-    if (s->environments)
-        environments_runs(s->environments, &runs, &run_time_ns);
+    if (s->starts)
+        program_starts_runs(s->starts, &runs, &run_time_ns);
     return run_time_ns;
 }
 
-bool process_source_lacks_service(void *process_source, uint32_t pid, uint64_t since_ns)
+bool process_source_find_start(void *process_source, uint32_t pid, uint64_t since_ns, struct program_start *ret)
 {
     const struct process_source *s = process_source;
 
-    return s->environments && environments_lack_service(s->environments, pid, since_ns);
+    return s->starts && program_starts_find(s->starts, pid, since_ns, ret);
 }
 
 const struct source source_process = {

@@ -2,10 +2,10 @@
  * thread only. */
 #pragma once
 
+#include "model/program_start.h"
 #include "sources/source.h"
 
 extern const struct source source_process;
 
-/* True: the program that process `pid` started at or after `since_ns` (CLOCK_MONOTONIC) has no environment variables of
- * OpenTelemetry. False: it may have. */
-bool process_source_lacks_service(void *process_source, uint32_t pid, uint64_t since_ns);
+/* The program that process `pid` started at or after `since_ns` (CLOCK_MONOTONIC). False: it is not known. */
+bool process_source_find_start(void *process_source, uint32_t pid, uint64_t since_ns, struct program_start *ret);

@@ -136,17 +136,31 @@ static void test_cgroup_of_a_process_that_exits(void **state)
 struct known_environment {
     uint32_t pid;
     bool lacks_service;
+    uint64_t mount_namespace;
     unsigned calls;
     uint64_t since_ns;
 };
 
-static bool lacks_service(void *context, uint32_t pid, uint64_t since_ns)
+static bool find_start(void *context, uint32_t pid, uint64_t since_ns, struct program_start *ret)
 {
     struct known_environment *k = context;
     assert_int_equal(pid, k->pid);
     k->calls++;
     k->since_ns = since_ns;
-    return k->lacks_service;
+    *ret = (struct program_start){.mount_namespace = k->mount_namespace, .lacks_service = k->lacks_service};
+    return true;
+}
+
+/* Neither is the mount namespace: the process may have exited. */
+static void test_mount_namespace_of_a_start_is_known(void **state)
+{
+    struct fixture *f = *state;
+    struct known_environment known = {.pid = UNUSED_PID, .mount_namespace = 77};
+    processes_know_starts(f->p, find_start, &known);
+    record_fork(f, UNUSED_PID, UNUSED_PID, (uint32_t)getpid());
+    record_exec(f, UNUSED_PID, "gone");
+    record_mmap(f, UNUSED_PID, 0x1000, 0x2000, 0, "/gone");
+    assert_int_equal(process_entry_of(processes_find(f->p, UNUSED_PID, 0))->view, 77);
 }
 
 static void test_environment_is_read_unless_it_is_known(void **state)
@@ -158,7 +172,7 @@ static void test_environment_is_read_unless_it_is_known(void **state)
             int gate;
             pid_t pid = start_child(&gate, "OTEL_SERVICE_NAME=cart");
             struct known_environment known = {.pid = (uint32_t)pid, .lacks_service = lacks};
-            processes_know_environments(f->p, lacks_service, &known);
+            processes_know_starts(f->p, find_start, &known);
             f->time_ns = clock_monotonic_ns();
             if (by_record)
                 record_exec(f, (uint32_t)pid, "cat");
@@ -285,6 +299,7 @@ int main(void)
         TEST(test_cgroup_of_a_process_that_exits),
         TEST(test_service_name_from_the_environment),
         TEST(test_environment_is_read_unless_it_is_known),
+        TEST(test_mount_namespace_of_a_start_is_known),
         TEST(test_child_of_an_unread_parent),
         TEST(test_exited_process_is_not_read_again),
         TEST(test_mappings_are_read_again),
