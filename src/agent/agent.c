@@ -412,12 +412,13 @@ static int start_exports(struct agent *a)
     return r == 0 && a->event_export ? event_export_start(a->event_export) : r;
 }
 
-int agent_new(const struct config *config, struct agent **ret)
+int agent_new(const struct config *config, const char *revision, struct agent **ret)
 {
     _cleanup_(agent_freep) struct agent *a = calloc(1, sizeof(*a));
     if (!a)
         return -ENOMEM;
     a->config = *config;
+    a->revision = revision;
     config_sampling_rules(config, &a->rules);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();

@@ -21,10 +21,11 @@
 struct agent;
 
 /* Creates an agent: opens and attaches everything that the configuration enables, and logs what could not be
- * attached. `config` is copied; the caller frees `*ret`. -EBUSY: another agent runs on this node (logged); other
+ * attached. `config` is copied; `revision`, of the source that was built, is borrowed ("": not known). The caller frees
+ * `*ret`. -EBUSY: another agent runs on this node (logged); other
  * errors: nothing could be attached, or -ENOMEM. SIGINT and SIGTERM received from here on end agent_run, so that a stop
  * request that arrives before agent_run is not lost. */
-int agent_new(const struct config *config, struct agent **ret);
+int agent_new(const struct config *config, const char *revision, struct agent **ret);
 void agent_free(struct agent *a);
 DEFINE_FREEP(agent)
 

@@ -24,6 +24,7 @@ struct agent_stats {
 
 struct agent {
     struct config config;
+    const char *revision;        /* of the source that was built; "": not known */
     struct memory_plan memory;   /* changes under `lock` */
     struct sampling_rules rules; /* changes under `lock` */
     struct sampling_pods sampling_pods;

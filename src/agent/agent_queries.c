@@ -232,8 +232,9 @@ int agent_collect_metrics(void *agent, struct metric_set *set, uint64_t *ret_rea
     *ret_read_ns = stats.metrics_ns;
     if (of_pipeline) /* unlocked: the pipeline's thread does not wait for the copy of many series */
         metric_add_set(set, of_pipeline);
-    metric_add(set, "sonde_build", METRIC_INFO, "", "Version of the agent, kernel and machine.", 1,
-               METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
+    metric_add(set, "sonde_build", METRIC_INFO, "", "Version and revision of the agent, kernel and machine.", 1,
+               METRIC_LABELS({"version", SONDE_VERSION}, {"revision", a->revision}, {"kernel", uts.release},
+                             {"machine", uts.machine}));
     metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds",
                "CPU time of the agent's own threads, and of the process that opens files for it.",
                (budget_own_cpu_ns() + stats.helper_cpu_ns) / 1e9, METRIC_NO_LABELS);

@@ -1,4 +1,5 @@
 """docs/metrics.md, and docs/signals for single signals, document every metric with its type and labels, and no others."""
+import json
 import mmap
 import os
 import re
@@ -141,6 +142,8 @@ def test_agent_exports_the_documented_metrics(agent, run, sonde, tmp_path, file_
     """Stacks of servers' waits are recorded only where off-CPU profiles, which have them, are disabled."""
     plain = agent()
     of_plain = exported(plain)
+    built = json.loads(subprocess.run([sonde, "version", "--json"], capture_output=True, text=True, check=True).stdout)
+    assert plain.metric("sonde_build_info", version=built["version"], revision=built["revision"] or "") == 1
     assert plain.stop() == 0
     server = start_prefork(run)
     use_a_gpu(gpus)

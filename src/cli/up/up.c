@@ -11,6 +11,8 @@
 #include "serve/page.h"
 #include "sources/attach/privileges.h"
 
+#include "revision.h" /* made by meson.build */
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,7 +111,7 @@ static int run_with_options(const struct subcommand *subcommand, int argc, char 
     if (r < 0)
         log_errno(r, "rights that Sonde does not need cannot be given up");
     _cleanup_(agent_freep) struct agent *agent = NULL;
-    r = agent_new(&config, &agent);
+    r = agent_new(&config, SONDE_REVISION, &agent);
     if (r == -ENOPKG)
         return r; /* a missing library, already logged */
     if (r < 0) {
