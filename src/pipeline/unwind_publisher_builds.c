@@ -7,9 +7,11 @@
 #include <utlist.h>
 
 #define BUILD_AFTER_NS 1000000000ull /* for so long, lookups do not prove that a table is worth building */
-#define RETRY_NS       10000000000ull
-#define BUILD_BYTE_NS  35    /* of cfi_build, for each byte of call frame information */
-#define LOOKUP_NS      15000 /* of one rule in user space */
+/* Most programs that run once have exited by then: their tables would be built for nothing. */
+#define RUNS_ON_AFTER_NS 300000000ull
+#define RETRY_NS         10000000000ull
+#define BUILD_BYTE_NS    35    /* of cfi_build, for each byte of call frame information */
+#define LOOKUP_NS        15000 /* of one rule in user space */
 /* A table is worth building before its lookups have cost as much: it also saves copies of stacks, and ends deep
  * stacks, which are not copied completely. */
 #define BUILD_PER_LOOKUP (8 * LOOKUP_NS / BUILD_BYTE_NS)
@@ -65,19 +67,20 @@ void unwind_publisher_build(struct unwind_publisher *p, struct published_object 
     }
 }
 
-/* Whether the table of `o` is worth building now, and how much: lookups for each byte. While CPU time is saved up,
- * every mapped object is worth it from its second walk on: the first answer about a new program needs its stacks, but
- * many programs run once, for less than two samples. */
+/* Whether the table of `o`, which has users, is worth building now, and how much: lookups for each byte. While CPU time
+ * is saved up, every object is worth it that stays in use and had a second walk: the first answer about a new program
+ * needs its stacks. */
 static bool is_worth_building(const struct unwind_publisher *p, const struct published_object *o, double *ret_worth)
 {
     struct unwind_demand demand;
     if (!unwind_cache_demand(p->cache, o->id, &demand) ||
         demand.input_bytes / INPUT_PER_TABLE_BYTE > unwind_tables_max_bytes(p->tables))
         return false;
-    const bool is_proven =
-        p->now_ns - o->waiting_since_ns >= BUILD_AFTER_NS && demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
+    const uint64_t waited_ns = p->now_ns - o->waiting_since_ns;
+    const bool is_proven = waited_ns >= BUILD_AFTER_NS && demand.lookups * BUILD_PER_LOOKUP >= demand.input_bytes;
+    const bool runs_on = waited_ns >= RUNS_ON_AFTER_NS && demand.lookups > o->first_lookups;
     *ret_worth = (double)(demand.lookups + 1) / (double)(demand.input_bytes + 1);
-    return is_proven || (demand.lookups > o->first_lookups && cpu_share_is_plentiful(&p->share));
+    return is_proven || (runs_on && cpu_share_is_plentiful(&p->share));
 }
 
 void unwind_publisher_build_next(struct unwind_publisher *p)
