@@ -2,7 +2,9 @@
 #include "resolve/elf/file_blocks.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,23 +30,34 @@ static int read_file(int fd, uint64_t offset, void *data, size_t size)
     return 0;
 }
 
+/* Not of each thread: it would lie on the stacks of all, which are copied. */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t number, start; /* number 0: none */
+    uint8_t bytes[BLOCK_BYTES];
+} block = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Makes it the block that starts there. False: the file has become shorter. */
+static bool fill_block(int fd, uint64_t number, uint64_t start, size_t size)
+{
+    if (block.number == number && block.start == start)
+        return true;
+    block.number = 0;
+    if (read_file(fd, start, block.bytes, size) < 0)
+        return false;
+    block.number = number;
+    block.start = start;
+    return true;
+}
+
 int file_blocks_read(int fd, uint64_t number, uint64_t file_bytes, uint64_t offset, void *data, size_t size)
 {
-    static _Thread_local struct {
-        uint64_t number, start; /* number 0: none */
-        uint8_t bytes[BLOCK_BYTES];
-    } block;
-    const uint64_t start = offset & ~(uint64_t)(BLOCK_BYTES - 1);
-    if (size > SMALL_BYTES || offset - start > BLOCK_BYTES - size)
+    const uint64_t start = offset & ~(uint64_t)(BLOCK_BYTES - 1), rest = file_bytes - start;
+    if (size > SMALL_BYTES || offset - start > BLOCK_BYTES - size || pthread_mutex_trylock(&block.lock) != 0)
         return read_file(fd, offset, data, size);
-    if (block.number != number || block.start != start) {
-        const size_t wanted = file_bytes - start < BLOCK_BYTES ? (size_t)(file_bytes - start) : BLOCK_BYTES;
-        block.number = 0;
-        if (read_file(fd, start, block.bytes, wanted) < 0)
-            return read_file(fd, offset, data, size); /* the file has become shorter */
-        block.number = number;
-        block.start = start;
-    }
-    memcpy(data, block.bytes + (offset - start), size);
-    return 0;
+    const bool is_filled = fill_block(fd, number, start, rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES);
+    if (is_filled)
+        memcpy(data, block.bytes + (offset - start), size);
+    pthread_mutex_unlock(&block.lock);
+    return is_filled ? 0 : read_file(fd, offset, data, size);
 }

@@ -1,5 +1,6 @@
 /* Reads of local files a few bytes at a time: tables are searched and lists are walked. The block around the last such
- * read is kept, one for each thread, so that most of them need no system call. */
+ * read is kept, so that most of them need no system call. Any thread: one that finds the block in use by another reads
+ * without it. */
 #pragma once
 
 #include <stddef.h>
