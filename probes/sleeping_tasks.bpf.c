@@ -3,20 +3,16 @@
  * it is not changed here. The record has the same time as the one with the kernel stack only (offcpu.h), which it
  * replaces.
  *
- * The number of context switches before and after shows that a thread did not run while it was read. Only anonymous
- * memory is read: a file may be on a server that never responds. (The kernel itself does not wait for a userfaultfd
- * here.) Pages may have to be swapped in.
+ * The number of context switches before and after shows that a thread did not run while it was read
+ * (sleeping_stack.bpf.h).
  *
  * Losses: struct sleeping_tasks_stats. Such a thread keeps its earlier record. Linux 5.18 and later. */
-#define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is unwound from the copy */
-#define UNWIND_FRAMES_BEFORE STACK_MAX_KERNEL_FRAMES
 #include "probes/common/vmlinux.h"
 
-#include "probes/unwind/unwind_sample.bpf.h"
+#include "probes/offcpu/sleeping_stack.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
-#include "probes/common/task.bpf.h"
 #include "probes/offcpu/offcpu_threads.bpf.h"
 #include "probes/sleeping_tasks.h"
 
@@ -42,98 +38,7 @@ static __always_inline __u64 found_waiting_ns(__u32 tid)
     return t->stack_ns;
 }
 
-/* Reads how often the thread has left its CPU. The order matters: the kernel counts a switch before the thread leaves.
- */
-static __always_inline bool is_off_cpu(struct task_struct *task, __u64 *ret_switches)
-{
-    if (BPF_CORE_READ(task, on_cpu))
-        return false;
-    *ret_switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
-    return true;
-}
-
-/* ---- user memory ---- */
-
-struct memory {
-    __u64 end; /* 0: must not be read */
-};
-
-/* Memory of a file is not stack memory. */
-static long check_mapping(struct task_struct *task, struct vm_area_struct *vma, struct memory *memory)
-{
-    if (!vma->vm_ops)
-        memory->end = vma->vm_end;
-    return 0;
-}
-
-static __always_inline __u64 lower(__u64 end, __u64 from, __u64 limit)
-{
-    return from < limit && limit < end ? limit : end;
-}
-
-/* Where the stack at `from` ends, or the part of it that may be copied; the C library's thread data lies above. 0:
- * must not be read. */
-static __always_inline __u64 stack_end(struct task_struct *task, __u64 from)
-{
-    struct memory memory = {};
-    if (bpf_find_vma(task, from, check_mapping, &memory, 0) || !memory.end)
-        return 0;
-    __u64 end = lower(from + STACK_COPY_BYTES, from, memory.end);
-    end = lower(end, from, (task_thread_pointer(task) + 7) & ~7ULL);
-    return lower(end, from, (BPF_CORE_READ(task, mm, start_stack) + 7) & ~7ULL);
-}
-
-/* Copies one page of the stack, up to `end`; false at the end. Progress is kept in the walk only, so that all pages
- * look alike to the verifier. */
-static __always_inline bool copy_page(struct unwind_scratch *scratch, struct task_struct *task, __u64 end)
-{
-    __u64 copied = scratch->walk.stack_bytes, from = (scratch->walk.r.sp & ~7ULL) + copied;
-    __u64 at = (scratch->walk.base + 1) * 8 + copied, size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
-    if (from >= end)
-        return false;
-    if (size > end - from)
-        size = end - from;
-    UNWIND_SAME_REGISTER(size);
-    UNWIND_SAME_REGISTER(at);
-    if (size == 0 || size > UNWIND_COPY_PAGE || at > sizeof(scratch->data) ||
-        bpf_copy_from_user_task((__u8 *)scratch->data + at, size, (const void *)from, task, 0))
-        return false;
-    scratch->walk.stack_bytes = copied + size;
-    return true;
-}
-
-static __always_inline bool copy_user_stack(struct unwind_scratch *scratch, struct task_struct *task)
-{
-    struct unwind_walk *w = &scratch->walk;
-    struct user_registers registers;
-    if (bpf_probe_read_kernel(&registers, sizeof(registers), (const void *)bpf_task_pt_regs(task)) ||
-        !user_mode(&registers) || !walk_begin(w, &registers))
-        return false;
-    __u64 end = stack_end(task, w->r.sp & ~7ULL), index = w->base;
-    if (!end || index >= STACK_MAX_KERNEL_FRAMES + 1)
-        return false;
-    scratch->data[index] = w->r.ip | FRAME_EXACT;
-    w->frames = 1;
-    w->interrupted = 1;
-    for (int n = 0; n < STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
-        if (!copy_page(scratch, task, end))
-            break;
-    unwind_restore_copied(scratch, task, w->r.sp & ~7ULL, (w->base + 1) * 8, w->stack_bytes);
-    return w->stack_bytes > 0;
-}
-
 /* ---- record ---- */
-
-static __always_inline bool take_stacks(struct unwind_scratch *scratch, struct task_struct *task, __u64 since_ns)
-{
-    stack_begin(scratch, task, since_ns);
-    if (!stack_take_kernel(scratch, task))
-        return false;
-    if (!copy_user_stack(scratch, task))
-        return false;
-    sample_set_walk(scratch, UNWIND_END_NOT_RUNNING);
-    return true;
-}
 
 static __always_inline void send(struct unwind_scratch *scratch)
 {
@@ -171,7 +76,7 @@ int sleeping_tasks_stack(struct bpf_iter__task *ctx)
         stats.ran++;
         return 0;
     }
-    bool is_taken = take_stacks(scratch, task, since_ns);
+    bool is_taken = sleeping_stack_take(scratch, task, since_ns);
     if (!is_off_cpu(task, &after) || before != after || found_waiting_ns(task->pid) != since_ns)
         stats.ran++;
     else if (!is_taken)

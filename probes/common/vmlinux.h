@@ -135,6 +135,7 @@ struct mm_struct {
 };
 
 struct rq {
+    __u64 clock, clock_task; /* up to the last tick or switch; clock_task without interrupts and stolen time */
     __u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING: time stolen by the hypervisor, up to the last tick or
                                  switch */
 };
@@ -145,6 +146,7 @@ struct cfs_rq {
 };
 
 struct sched_entity {
+    __u64 exec_start;       /* of rq.clock_task, when sum_exec_runtime was last brought up to date */
     __u64 sum_exec_runtime; /* up to the last tick or switch */
     struct cfs_rq *cfs_rq;  /* CONFIG_FAIR_GROUP_SCHED */
 };

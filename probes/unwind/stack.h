@@ -1,7 +1,7 @@
 /* The record of a stack: a thread's kernel frames, interpreter frames and user frames at one moment, and what the
  * thread worked for. All signals with stacks write it: RECORD_CPU_SAMPLE (cpu.bpf.c), RECORD_OFF_CPU_STACK and
- * RECORD_OFF_CPU_WAKER (offcpu.bpf.c, sleeping_tasks.bpf.c), RECORD_WAIT_STACK (waits.bpf.c). Variable length: the
- * arrays follow one another in `data` without gaps. */
+ * RECORD_OFF_CPU_WAKER (offcpu.bpf.c, sleeping_tasks.bpf.c), RECORD_WAIT_STACK (waits.bpf.c), RECORD_THREAD_STACK
+ * (threads.bpf.c). Variable length: the arrays follow one another in `data` without gaps. */
 #pragma once
 
 #include "probes/common/record.h"
@@ -12,9 +12,10 @@
 /* The kinds whose record is a struct stack_record. */
 enum {
     RECORD_CPU_SAMPLE = 1,
-    RECORD_OFF_CPU_STACK = 2, /* where a thread waits (offcpu.h) */
-    RECORD_OFF_CPU_WAKER = 5, /* the waker of a thread (offcpu.h) */
-    RECORD_WAIT_STACK = 48,   /* where threads of servers wait (waits.h) */
+    RECORD_OFF_CPU_STACK = 2,  /* where a thread waits (offcpu.h) */
+    RECORD_OFF_CPU_WAKER = 5,  /* the waker of a thread (offcpu.h) */
+    RECORD_WAIT_STACK = 48,    /* where threads of servers wait (waits.h) */
+    RECORD_THREAD_STACK = 209, /* where a thread of a process that hangs waits (threads.h) */
 };
 
 #define STACK_MAX_KERNEL_FRAMES 127

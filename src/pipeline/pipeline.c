@@ -90,6 +90,8 @@ static void emit_sample(void *pipeline, const struct sample *sample)
     struct pipeline *p = pipeline;
     if (p->recent_samples)
         recent_samples_add(p->recent_samples, sample);
+    if (p->threads)
+        process_threads_note_sample(p->threads, sample);
     if (!p->sink.sample)
         return;
     int r = p->sink.sample(p->sink.context, sample);
@@ -344,6 +346,7 @@ static struct signal_services services_of(struct pipeline *p, const struct pipel
         .recent_samples = p->recent_samples,
         .recent_waits = p->recent_waits,
         .cuda_activity = &p->cuda_activity,
+        .threads = p->threads,
         .span_seed = options->span_seed,
         .pipeline = p,
         .emit_sample = emit_sample,
@@ -433,6 +436,8 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     int r = make_sample_stages(p, options);
     if (r == 0 && p->sink.request)
         r = recent_samples_new(&p->recent_samples) ?: recent_waits_new(resolve_wait, p, &p->recent_waits);
+    if (r == 0 && options->config && config_bool(options->config, "cuda.enabled"))
+        r = process_threads_new(&p->threads);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);
     if (r == 0)
@@ -466,6 +471,7 @@ void pipeline_free(struct pipeline *p)
             p->opened[i].signal->source->free(p->opened[i].source);
     }
     recent_samples_free(p->recent_samples);
+    process_threads_free(p->threads);
     recent_waits_free(p->recent_waits);
     shared_tables_free(p->tables);
     sample_resolver_free(p->resolver);

@@ -21,10 +21,12 @@
 #include <stdint.h>
 
 struct buf;
+struct cuda_activity;
 struct interpreters;
 struct line_objects;
 struct pipeline;
 struct pods;
+struct process_threads;
 struct sample_event;
 
 /* Receives finished records; called from within pipeline_turn. */
@@ -133,6 +135,10 @@ const struct interpreters *pipeline_interpreters(const struct pipeline *p);
 bool pipeline_missed_runtime(const struct pipeline *p);
 /* The files of the frames that were passed to the sink; NULL: not requested. */
 const struct line_objects *pipeline_line_objects(const struct pipeline *p);
+/* What processes do with libcuda, and the threads of one that may hang: borrowed; empty or NULL without cuda.enabled.
+ */
+const struct cuda_activity *pipeline_cuda_activity(const struct pipeline *p);
+struct process_threads *pipeline_threads(struct pipeline *p);
 /* The sampling event of a replay, once its record has been read; NULL: time-based samples. */
 const struct sample_event *pipeline_replayed_event(const struct pipeline *p);
 /* Why --record-events ended early (-ENOSPC and the like); 0: it did not. */

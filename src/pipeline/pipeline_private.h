@@ -5,6 +5,7 @@
 #include "model/memory_plan.h"
 #include "pipeline/pipeline.h"
 #include "signals/cuda_activity.h"
+#include "signals/process_threads.h"
 #include "signals/signals.h"
 
 #define MAPPED_MAX 256 /* per turn; further processes are published when they are sampled */
@@ -31,6 +32,7 @@ struct pipeline {
     struct recent_samples *recent_samples; /* NULL: no requests are wanted */
     struct recent_waits *recent_waits;     /* likewise */
     struct cuda_activity cuda_activity;
+    struct process_threads *threads; /* NULL: calls of libcuda are not counted */
     struct record_writer *record_events;
     int record_events_error; /* why recording stopped (disk full, ...); 0: it runs */
     struct record_reader *replay;

@@ -76,6 +76,16 @@ struct pods *pipeline_pods(const struct pipeline *p)
     return p->pod_watch ? pod_watch_pods(p->pod_watch) : NULL;
 }
 
+const struct cuda_activity *pipeline_cuda_activity(const struct pipeline *p)
+{
+    return &p->cuda_activity;
+}
+
+struct process_threads *pipeline_threads(struct pipeline *p)
+{
+    return p->threads;
+}
+
 static struct sampling_rule_table *find_sampling_rules(const struct pipeline *p)
 {
     return p->tables ? shared_tables_sampling_rules(p->tables) : NULL;

@@ -32,6 +32,7 @@ struct event_record;
 struct flight_recorder;
 struct interpreters;
 struct process;
+struct process_threads;
 struct processes;
 struct recent_samples;
 struct recent_waits;
@@ -51,6 +52,7 @@ struct signal_services {
     struct recent_samples *recent_samples; /* where threads ran; NULL: requests are not wanted */
     struct recent_waits *recent_waits;     /* where they waited; likewise */
     struct cuda_activity *cuda_activity;   /* what processes do with libcuda */
+    struct process_threads *threads;       /* of one process that may hang; NULL: calls of libcuda are not counted */
 
     struct span_seed span_seed; /* zeros: requests are not exported as spans */
 

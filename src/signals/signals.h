@@ -3,7 +3,7 @@
 
 #include "signals/signal.h"
 
-#define SIGNALS_MAX 19
+#define SIGNALS_MAX 20
 
 /* NULL-terminated, in the order of opening and draining their sources. */
 extern const struct signal *const all_signals[];

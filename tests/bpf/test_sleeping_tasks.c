@@ -285,7 +285,7 @@ static void test_memory_backed_by_userspace_is_not_read(void **state)
     for (int ms = 0; ms < 60000 && copies_by_result(&w, "unreadable") + copies_by_result(&w, "recorded") +
                                            copies_by_result(&w, "ran") <
                                        array_size(pids) + 1;
-         ms++) /* a blocked reader is ended after SLEEPING_TASKS_MAX_S */
+         ms++) /* a blocked reader is ended after ITERATOR_HELPER_MAX_S */
         usleep(1000);
     assert_int_equal(w.source->stop(w.self), 0);
     watch_until(&w, array_size(pids), find_copy, NULL); /* their waits, with the kernel part */

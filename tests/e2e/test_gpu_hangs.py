@@ -1,6 +1,8 @@
 """A GPU that does not finish a program's work: an event with the evidence. The GPU and the program's libcuda are fakes."""
 import os
+import re
 import signal
+import subprocess
 
 from gpu_fake import gpus, kernel_log  # noqa: F401 (fixtures)
 from harness.agents import NO_REQUESTS
@@ -52,3 +54,42 @@ def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gp
     assert f"launches counted: {LAUNCHES}, the last one about" in xid["text"] and f"thread {found['thread.id']} had waited for the GPU for" in xid["text"], xid
     assert len(events(started, "gpu.hang")) == 1
     assert started.metric("sonde_gpu_hangs_total", gpu="0") == 1 and started.metric("sonde_gpu_hangs_total", gpu="1") == 0
+
+
+def why(sonde, pid, environment=None):
+    return subprocess.run([sonde, "why", "--agent", "/nowhere/socket", "--hang", str(pid)], capture_output=True, text=True, env=environment, timeout=60)
+
+
+def stacks(report):
+    """The frames of each thread, innermost first, by thread ID."""
+    return {int(tid): [line.strip() for line in lines.splitlines()] for tid, lines in re.findall(r"^  (\d+) .*\n((?:      .*\n)+)", report, re.M)}
+
+
+def test_why_shows_where_the_threads_of_a_process_hang(run, gpus, sonde, reads_sleeping_stacks):  # noqa: F811
+    stuck = call_libcuda(run, STUCK)
+    gpus.write(f"process 0 {stuck.pid} 1073741824", "nvmlDeviceGetUtilizationRates 0 100 0")
+    os.kill(stuck.pid, signal.SIGUSR1)
+    wait_for(lambda: len(os.listdir(f"/proc/{stuck.pid}/task")) > 1, what="the thread that waits")
+    report = why(sonde, stuck.pid, gpus.environment)
+    assert report.returncode == 0, report.stderr
+    if not reads_sleeping_stacks:
+        return
+    found = re.match(rf"python3 \(process {stuck.pid}\) waits for the GPU: thread (\d+) has been in cuStreamSynchronize, off its CPU, for .*, "
+                     r"no kernel was launched in \d.* s, and GPU 0 was busy 100 % of the time or more. This is a hang only if it does not end", report.stdout)
+    assert found, report.stdout + report.stderr
+    waiting, main = stacks(report.stdout)[int(found[1])], stacks(report.stdout)[stuck.pid]
+    assert "cuStreamSynchronize" in waiting and waiting[-1].startswith(("clone", "__clone")), report.stdout
+    assert main[-1] == "_start" and any("sigtimedwait" in frame for frame in main), report.stdout
+
+
+def test_why_says_with_evidence_that_nothing_hangs(run, sonde):
+    idle = run("sleep", "600")
+    report = why(sonde, idle.pid)
+    assert re.fullmatch(rf"sleep \(process {idle.pid}\) does not hang in a call of CUDA or NCCL: in \d.* s, none of its 1 threads was found in one that "
+                        r"waits(, no kernel was launched in .* s)?\.\n", report.stdout), report.stdout + report.stderr
+    idle.kill()
+    idle.wait()
+    gone = why(sonde, idle.pid)
+    assert gone.returncode == 1 and f"there is no process {idle.pid}" in gone.stderr, gone
+    wrong = subprocess.run([sonde, "why", "--hang", "1", "--json"], capture_output=True, text=True, timeout=60)
+    assert wrong.returncode == 2 and "--hang can be combined with --agent only" in wrong.stderr, wrong

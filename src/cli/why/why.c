@@ -16,6 +16,7 @@
 #include "export/coverage_json.h"
 #include "export/requests_html.h"
 #include "export/requests_json.h"
+#include "gpu_report/gpu_hang_observe.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -121,9 +122,16 @@ static bool is_trace_id(const char *text)
     return strlen(text) == 32 && strspn(text, "0123456789abcdefABCDEF") == 32;
 }
 
+static int print_hang(uint32_t pid, const char *address)
+{
+    _cleanup_buf_ struct buf out = {0};
+    const int r = gpu_hang_observe(pid, address, &out);
+    return r < 0 ? r : standard_output_write("why", &out);
+}
+
 static int run_why(int argc, char **argv)
 {
-    int64_t slowest = 0; /* 0: not given, groups are printed */
+    int64_t slowest = 0, hang_pid = 0; /* 0: not given, groups are printed */
     uint64_t last_ns = 60 * 1000000000ull;
     struct why_format format = {.json = false};
     struct output output;
@@ -137,6 +145,9 @@ static int run_why(int argc, char **argv)
          REQUESTS_KEPT_SECONDS * 1000000000ll},
         {0, "service", OPTION_TEXT, &wanted.service, "NAME", "only requests of this service", 0, 0},
         {0, "route", OPTION_TEXT, &wanted.route, "ROUTE", "only requests of this route (\"/users/{id}\")", 0, 0},
+        {0, "hang", OPTION_INTEGER, &hang_pid, "PID",
+         "instead of requests: whether this process hangs in a call of CUDA or NCCL, with the stacks of its threads", 1,
+         INT32_MAX},
         {0, "stacks", OPTION_FLAG, &format.stacks, NULL, "also print the stack of every wait", 0, 0},
         {0, "json", OPTION_FLAG, &format.json, NULL, "as a JSON object (docs/why.md)", 0, 0},
         {0, "html", OPTION_TEXT, &format.html, "FILE",
@@ -152,6 +163,14 @@ static int run_why(int argc, char **argv)
         return -EINVAL;
     }
     wanted.trace_id = operands ? argv[1] : NULL;
+    if (hang_pid && (operands || slowest || !is_any_wanted(&wanted) || format.json || format.stacks || format.html)) {
+        log_error("why: --hang can be combined with --agent only");
+        return -EINVAL;
+    }
+    if (hang_pid) {
+        r = print_hang((uint32_t)hang_pid, agent_address_or_default(address));
+        return r == -EINVAL ? -EIO : r;
+    }
     if (format.html && (format.json || format.stacks)) {
         log_error("why: --html cannot be combined with --json or --stacks (it has the stacks)");
         return -EINVAL;
@@ -184,14 +203,15 @@ const struct subcommand subcommand_why = {
     .name = "why",
     .synopsis =
         "[TRACE_ID] [--slowest N] [--service NAME] [--route ROUTE] [--last 60s] [--stacks | --json | --html FILE] "
-        "[--agent ADDRESS]",
-    .summary = "Show why requests were slow",
+        "[--agent ADDRESS] | --hang PID [--agent ADDRESS]",
+    .summary = "Show why requests were slow, or whether a process hangs on its GPU",
     .details =
         "Prints requests by route and cause, most time lost first, with an example of each. The time lost is how much longer\n"
         "the slow ones took than the median of their route, in all. --slowest or a TRACE_ID print requests one by one.\n"
         "The wall time of each request is broken down into components that add up to it; unknown time is `unattributed`.\n"
         "Its critical path shows where the time went, step by step, over all threads that it waited for.\n"
-        "Queries the agent of this node; if none runs, observes requests itself for the given time, which needs root.",
+        "Queries the agent of this node; if none runs, observes requests itself for the given time, which needs root.\n"
+        "--hang PID observes the process for 5 to 15 seconds, as root, and shows where its threads wait.",
     .flags_anywhere = true,
     .run = run_why,
 };

@@ -33,6 +33,7 @@ struct cuda_totals {
 struct cuda_signal {
     void *source;
     struct processes *processes;
+    const struct task_filter *filter;
     struct cuda_activity *activity; /* filled for other signals */
     struct cuda_files *files;
     struct cuda_totals totals; /* as they were exported last, */
@@ -57,6 +58,7 @@ static int create_cuda(const struct signal_services *services, const void *setti
         return -ENOMEM;
     s->source = source;
     s->processes = services->processes;
+    s->filter = services->filter;
     s->activity = services->cuda_activity;
     int r = cuda_files_new(source, services->processes, &s->files);
     if (r < 0) {
@@ -159,10 +161,28 @@ static void forget_gone(struct cuda_signal *s, const struct cuda_totals *now)
         forget_counts(s, pid);
 }
 
+static bool is_counted(const struct cuda_signal *s, uint32_t pid)
+{
+    static const uint32_t needed = 1u << CUDA_CALL_LAUNCH | 1u << CUDA_CALL_GRAPH_LAUNCH | 1u << CUDA_CALL_SYNCHRONIZE;
+    return (cuda_files_counted(s->files, pid) & needed) == needed;
+}
+
+/* Processes of the filter that have made no call since calls are counted: that is known of them, too. */
+static size_t add_idle(const struct cuda_signal *s, struct cuda_activity_process *processes, size_t count)
+{
+    for (size_t i = 0; i < s->filter->pid_count && count < CUDA_MAX_PROCESSES; i++) {
+        size_t at = 0;
+        while (at < count && processes[at].pid != s->filter->pids[i])
+            at++;
+        if (at == count && is_counted(s, s->filter->pids[i]))
+            processes[count++] = (struct cuda_activity_process){.pid = s->filter->pids[i]};
+    }
+    return count;
+}
+
 /* Processes whose launches and waits are all counted. */
 static void read_activity(struct cuda_signal *s)
 {
-    static const uint32_t needed = 1u << CUDA_CALL_LAUNCH | 1u << CUDA_CALL_GRAPH_LAUNCH | 1u << CUDA_CALL_SYNCHRONIZE;
     struct cuda_activity_process processes[CUDA_MAX_PROCESSES];
     struct cuda_totals now;
     size_t count = 0;
@@ -170,8 +190,7 @@ static void read_activity(struct cuda_signal *s)
     read_totals(s, &now);
     for (size_t i = 0; i < now.count; i++) {
         const struct cuda_total *t = &now.all[i];
-        if (t->name.start_ns < latest_start(&now, t->name.pid) ||
-            (cuda_files_counted(s->files, t->name.pid) & needed) != needed)
+        if (t->name.start_ns < latest_start(&now, t->name.pid) || !is_counted(s, t->name.pid))
             continue;
         processes[count++] = (struct cuda_activity_process){.pid = t->name.pid,
                                                             .launches = t->process.calls[CUDA_CALL_LAUNCH] +
@@ -179,7 +198,7 @@ static void read_activity(struct cuda_signal *s)
                                                             .waiting_tid = t->waiting_tid,
                                                             .waiting_ns = t->waiting_ns};
     }
-    cuda_activity_update(s->activity, processes, count, now.read_ns);
+    cuda_activity_update(s->activity, processes, add_idle(s, processes, count), now.read_ns);
     forget_gone(s, &now);
 }
 

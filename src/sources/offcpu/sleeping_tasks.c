@@ -1,31 +1,21 @@
 /* Loads the task iterator and runs it in a helper process; see sleeping_tasks.h. */
 #include "sources/offcpu/sleeping_tasks.h"
 
+#include "sources/attach/iterator_helper.h"
 #include "sources/attach/map_sizes.h"
 #include "sources/sampling/task_filters.h"
 
-#include "base/helper_process.h"
-
 #include "sleeping_tasks.skel.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define EMPTYING_NS 2000000 /* pause when the ring is half full, for its reader to catch up */
 
 struct sleeping_tasks {
     struct sleeping_tasks_bpf *bpf;
     struct bpf_link *link;
-    pid_t pid; /* the helper process; 0: none */
+    struct iterator_helper walk;
 };
 
 static int load_iterator(struct sleeping_tasks *a, int records_fd, size_t ring_bytes, int threads_fd)
@@ -75,66 +65,20 @@ int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct
     return 0;
 }
 
-/* False while the helper runs, and after a SIGKILL until its pending page fault returns. */
-static bool has_ended(struct sleeping_tasks *a)
-{
-    if (a->pid && waitpid(a->pid, NULL, WNOHANG) != 0)
-        a->pid = 0;
-    return a->pid == 0;
-}
-
-/* Body of the helper: reads the iterator to its end. SIGALRM terminates it after SLEEPING_TASKS_MAX_S. */
-static _Noreturn void run_walk(int fd)
-{
-    const struct timespec emptying = {.tv_nsec = EMPTYING_NS};
-    char nothing[64];
-    ssize_t size;
-    helper_process_keep_only(&fd, 1);
-    helper_process_become("sonde-sleeping");
-    alarm(SLEEPING_TASKS_MAX_S);
-    while ((size = read(fd, nothing, sizeof(nothing))) > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR)))
-        if (size < 0)
-            nanosleep(&emptying, NULL);
-    _exit(0);
-}
-
 int sleeping_tasks_start(struct sleeping_tasks *a)
 {
-    if (!a || !has_ended(a)) /* one walk at a time, and it may hang */
+    if (!a || !iterator_helper_has_ended(&a->walk)) /* one walk at a time, and it may hang */
         return 0;
-    const int fd = bpf_iter_create(bpf_link__fd(a->link));
-    if (fd < 0)
-        return -errno;
     a->bpf->bss->is_last = 0;
-    const pid_t pid = fork();
-    if (pid == 0)
-        run_walk(fd);
-    const int r = pid < 0 ? -errno : 0;
-    close(fd);
-    a->pid = r == 0 ? pid : 0;
-    return r;
-}
-
-static void wait_for_end(const struct sleeping_tasks *a, int patience_ms)
-{
-    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, a->pid, 0), .events = POLLIN};
-    if (ended.fd < 0)
-        return;
-    (void)poll(&ended, 1, patience_ms);
-    close(ended.fd);
+    return iterator_helper_start(&a->walk, bpf_link__fd(a->link), "sonde-sleeping");
 }
 
 void sleeping_tasks_end(struct sleeping_tasks *a, int patience_ms)
 {
-    if (!a || has_ended(a))
+    if (!a || iterator_helper_has_ended(&a->walk))
         return;
     a->bpf->bss->is_last = 1;
-    wait_for_end(a, patience_ms);
-    if (has_ended(a))
-        return;
-    kill(a->pid, SIGKILL);
-    wait_for_end(a, 10);
-    (void)has_ended(a);
+    iterator_helper_end(&a->walk, patience_ms);
 }
 
 void sleeping_tasks_free(struct sleeping_tasks *a)

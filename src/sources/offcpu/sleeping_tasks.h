@@ -1,7 +1,7 @@
 /* Reads the user stacks of threads that were already waiting when the recording began, for the off-CPU source
- * (offcpu.c). A helper process walks all tasks (probes/sleeping_tasks.bpf.c), because reading may have to swap pages
- * in, or may wait for a lock that another process holds on the mappings. The helper ends after SLEEPING_TASKS_MAX_S at
- * the latest; a thread it has not reached by then keeps its kernel stack only. Pipeline thread only. */
+ * (offcpu.c). A helper process walks all tasks (probes/sleeping_tasks.bpf.c, iterator_helper.h) for
+ * ITERATOR_HELPER_MAX_S at the longest; a thread it has not reached by then keeps its kernel stack only. Pipeline
+ * thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SLEEPING_TASKS_MAX_S   5
 #define SLEEPING_TASKS_LAST_MS 1000 /* for the walk in progress when the recording ends */
 
 struct sleeping_tasks;

@@ -230,7 +230,7 @@ static size_t counted_processes(const struct watch *w)
 static void test_counts_stay_as_long_as_the_process_runs(void **state)
 {
     static struct cuda_activity activity;
-    const struct signal_services services = {.cuda_activity = &activity};
+    const struct signal_services services = {.filter = &watch_defaults.filter, .cuda_activity = &activity};
     const struct mapped_processes mapped = {0};
     void *self;
     (void)state;

@@ -138,7 +138,7 @@ static struct observer begin_observer(void)
     for (size_t i = 0; all_signals[i]; i++)
         if (all_signals[i]->source == &source_cuda)
             o.signal = all_signals[i];
-    const struct signal_services services = {.processes = o.processes};
+    const struct signal_services services = {.filter = &watch_defaults.filter, .processes = o.processes};
     assert_int_equal(o.signal->create(&services, o.signal->defaults, o.w.self, &o.self), 0);
     o.signal->start(o.self);
     return o;
