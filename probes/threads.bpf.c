@@ -66,21 +66,19 @@ static __always_inline void send_thread(struct task_struct *task, __u64 now, __u
     stats.lost += bpf_ringbuf_output(&records, &r, sizeof(r), BPF_RB_FORCE_WAKEUP) != 0;
 }
 
-static __always_inline bool send_stack(struct unwind_scratch *scratch)
+static __always_inline void send_stack(struct unwind_scratch *scratch)
 {
     struct stack_record *s = stack_record_of(scratch);
     __u64 size = sample_finish(scratch);
     UNWIND_SAME_REGISTER(size);
     if (size > sizeof(*s) + sizeof(scratch->data))
-        return false;
+        return;
     s->h.size_bytes = size;
     s->h.kind = RECORD_THREAD_STACK;
-    if (bpf_ringbuf_output(&records, s, size, BPF_RB_FORCE_WAKEUP)) {
+    if (bpf_ringbuf_output(&records, s, size, BPF_RB_FORCE_WAKEUP))
         stats.lost++;
-        return false;
-    }
-    stats.stacks++;
-    return true;
+    else
+        stats.stacks++;
 }
 
 SEC("iter.s/task")
@@ -103,8 +101,10 @@ int threads_of_process(struct bpf_iter__task *ctx)
         stats.unreadable++;
     else if (!is_off_cpu(task, &after) || before != after)
         stats.ran++;
-    else if (send_stack(scratch))
+    else
         flags = THREAD_STACK;
     send_thread(task, now, flags, before);
+    if (flags)
+        send_stack(scratch);
     return 0;
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 #define THREAD_ON_CPU  1 /* it runs: it has no stack record */
-#define THREAD_STACK   2 /* its stack record follows */
+#define THREAD_STACK   2 /* its stack record follows, unless it is lost */
 #define THREAD_WAITING 4 /* it does not run, and is not runnable */
 
 struct thread_record {

@@ -7,7 +7,6 @@
 
 #include "probes/interpreter/emitted_codes.bpf.h"
 #include "probes/interpreter/interpreter.h"
-#include "probes/python.h"
 
 #define UNWIND_MARKS
 #define UNWIND_RUNTIME
@@ -21,11 +20,11 @@ const volatile bool no_runtimes = false;
 #include "probes/common/task.bpf.h"
 #include "probes/unwind/unwind_sample.bpf.h"
 
+#include "probes/interpreter/interpreter_scratch.h"
+
 #define EMITTED_CODES_PER_SAMPLE 128
 /* Records are sorted by time: this backdates the record of code before every sample that may rely on it. */
 #define EMITTED_CODES_AHEAD_NS 10000000
-
-#define PYTHON_MAX_STATES      4 /* of a thread, with frames */
 
 /* Size of the ring, which samples share. */
 const volatile __u64 ring_bytes = 0;
@@ -41,34 +40,6 @@ static __always_inline __u64 records_wakeup(bool at_once)
     return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
                                                                                       : BPF_RB_NO_WAKEUP;
 }
-
-struct interpreter_scratch {
-    __u64 seed; /* of checks: distinguishes processes */
-    __u32 entries, emitted;
-    __u32 end;        /* enum interpreter_end */
-    __u32 flags;      /* INTERPRETER_TAIL_* */
-    __u32 kind;       /* enum interpreter_kind of the entries */
-    __u32 names_code; /* another runtime's walk adds entries here (hotspot.bpf.h) */
-    /* CPython's walk (python_threads.bpf.h, python.bpf.h). */
-    struct python_layout layout;
-    __u64 thread_pointer;
-    __u64 interpreter, thread, threads_made;
-    __u64 frame, cframe;
-    __u64 root;                  /* 3.10: of its CFrames; ~0: they do not match the frames */
-    __u64 stack_low, stack_high; /* of the thread: its C functions' frames lie in between */
-    __u64 caller[2];             /* the next _PyCFrame as it was read: its current frame, its previous */
-    __u64 words[16];             /* of the current frame or code object */
-    __u32 marks, states;
-    __u64 state[PYTHON_MAX_STATES];
-    struct {
-        __u32 next, end; /* of each state's marks: the next one, and the end */
-    } of_state[PYTHON_MAX_STATES];
-    __u16 mark_at[INTERPRETER_MAX_ENTRIES]; /* indices of the entries that are marks */
-    /* All interpreters. */
-    struct interpreter_entry entry[INTERPRETER_MAX_ENTRIES];
-    __u64
-        code[(sizeof(struct python_code) + PYTHON_LINES_BYTES) / 8]; /* the record of code: CPython's is the largest */
-};
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -124,20 +95,13 @@ static __always_inline __u64 *emitted_code_slot(struct interpreter_scratch *p, _
     return emitted;
 }
 
-/* ---- entries ---- */
-
-static __always_inline void interpreter_put(struct interpreter_scratch *p, __u64 code, __u32 instruction, __u32 check)
+/* 0: the ring took the record. */
+static __always_inline int interpreter_emit(const struct record_header *code, __u64 bytes)
 {
-    __u64 at = p->entries;
-
-    UNWIND_SAME_REGISTER(at);
-    if (at >= INTERPRETER_MAX_ENTRIES)
-        return;
-    p->entry[at].code = code;
-    p->entry[at].instruction = instruction;
-    p->entry[at].check = check;
-    p->entries = at + 1;
+    return bpf_ringbuf_output(&records, (void *)code, bytes, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
+
+/* ---- entries ---- */
 
 /* Appends the entries to the record of `size` bytes; returns their size. Counts in `lost` if they do not fit. */
 static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, __u64 *lost, __u64 size)

@@ -23,10 +23,19 @@
 struct buf;
 struct process;
 struct processes;
+struct stack_record;
 
 /* Reads `size` bytes at `address` of a process's memory; implemented by processes_read_memory. */
 typedef int (*read_memory)(struct processes *processes, const struct process *process, uint64_t address, size_t size,
                            struct buf *to);
+
+/* A thread that is off its CPU, whose frames user space walks. */
+struct sleeping_thread {
+    read_memory read;
+    struct processes *processes;
+    const struct process *process;
+    uint64_t pointer; /* the thread pointer of its C library */
+};
 
 struct interpreted_name {
     const char *function; /* in the notation of the runtime's own profilers */
@@ -64,6 +73,12 @@ struct interpreter {
 
     /* Whether the BPF side walks this process's JIT code by that layout instead of by frame pointers. NULL: false. */
     bool (*walks_code)(void *self, const struct process *process);
+
+    /* Walks the frames of a thread that sleeps, as the BPF programs do those of a running one. Appends them to the
+     * record of its stack, a valid one without them in RECORD_MAX_BYTES of memory; nothing if the thread has none. The
+     * caller checks that the thread has not run meanwhile. -errno: as `layout`, or -ENOMEM. NULL: they cannot be
+     * walked. */
+    int (*walk_sleeping)(void *self, const struct sleeping_thread *thread, struct stack_record *record);
 
     /* Registers the code that a record of `record_kind` describes. -EBADMSG: the record is malformed. */
     int (*take)(void *self, const struct record_header *record);

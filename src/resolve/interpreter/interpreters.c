@@ -1,6 +1,8 @@
 /* The table of interpreters, and dispatch to one or all of them; see interpreters.h. */
 #include "resolve/interpreter/interpreters.h"
 
+#include "probes/unwind/stack.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -77,6 +79,14 @@ bool interpreters_walk_code(const struct interpreters *x, const struct process *
         if (x->of[i].interpreter->walks_code && x->of[i].interpreter->walks_code(x->of[i].self, process))
             return true;
     return false;
+}
+
+void interpreters_walk_sleeping(struct interpreters *x, const struct sleeping_thread *thread,
+                                struct stack_record *record)
+{
+    for (size_t i = 0; i < x->count && !(record->flags & STACK_RECORD_INTERPRETED); i++)
+        if (x->of[i].interpreter->walk_sleeping)
+            (void)x->of[i].interpreter->walk_sleeping(x->of[i].self, thread, record);
 }
 
 int interpreters_take(struct interpreters *x, const struct record_header *record)

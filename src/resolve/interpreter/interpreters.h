@@ -27,6 +27,10 @@ int interpreters_layout(struct interpreters *x, const struct process *process, s
 /* Whether JIT code of the process is walked by an interpreter's layout, because it keeps no frame pointers. */
 bool interpreters_walk_code(const struct interpreters *x, const struct process *process);
 
+/* See walk_sleeping of struct interpreter; of the first interpreter that has frames of the thread. */
+void interpreters_walk_sleeping(struct interpreters *x, const struct sleeping_thread *thread,
+                                struct stack_record *record);
+
 /* Registers the code that a record describes. -EBADMSG: malformed, or of no known interpreter. */
 int interpreters_take(struct interpreters *x, const struct record_header *record);
 

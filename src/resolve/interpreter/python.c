@@ -16,6 +16,7 @@
 #include "resolve/interpreter/interpreter_files.h"
 #include "resolve/interpreter/python_layout.h"
 #include "resolve/interpreter/python_lines.h"
+#include "resolve/interpreter/python_sleeping.h"
 #include "resolve/process/processes.h"
 
 #include <errno.h>
@@ -190,6 +191,13 @@ static int pythons_find(void *self, uint32_t pid, const struct interpreter_entry
     return 0;
 }
 
+static int pythons_walk_sleeping(void *self, const struct sleeping_thread *thread, struct stack_record *record)
+{
+    struct interpreter_layouts layouts = {0};
+    const int r = pythons_layout(self, thread->process, &layouts);
+    return r < 0 ? r : python_sleeping_append(&layouts.python, thread, pythons_take, self, record);
+}
+
 static size_t pythons_missing(void *self, struct missing_code *ret, size_t max)
 {
     return code_registry_missing(((struct pythons *)self)->codes, ret, max);
@@ -247,6 +255,7 @@ const struct interpreter interpreter_cpython = {
     .open = pythons_open,
     .limit_cache = pythons_limit_cache,
     .layout = pythons_layout,
+    .walk_sleeping = pythons_walk_sleeping,
     .take = pythons_take,
     .find = pythons_find,
     .is_evaluator = is_evaluator,

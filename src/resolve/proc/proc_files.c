@@ -155,6 +155,24 @@ int proc_ids_parse(const char *text, struct proc_ids *ret)
     return 0;
 }
 
+int proc_read_switches(uint32_t pid, uint32_t tid, uint64_t *ret)
+{
+    _cleanup_buf_ struct buf text = {0};
+    uint64_t voluntary, involuntary;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/status", pid, tid);
+    const int r = buf_read_file(&text, path, STATUS_MAX_BYTES);
+    if (r < 0)
+        return r;
+    const char *of_its_own = text.size ? find_value(text.data, "\nvoluntary_ctxt_switches:\t") : NULL;
+    const char *others = text.size ? find_value(text.data, "\nnonvoluntary_ctxt_switches:\t") : NULL;
+    if (!of_its_own || !others || sscanf(of_its_own, "%" SCNu64, &voluntary) != 1 ||
+        sscanf(others, "%" SCNu64, &involuntary) != 1)
+        return -EBADMSG;
+    *ret = voluntary + involuntary;
+    return 0;
+}
+
 int proc_read_ids(int proc_fd, struct proc_ids *ret)
 {
     _cleanup_buf_ struct buf text = {0};

@@ -37,6 +37,9 @@ int proc_read(int proc_fd, const char *name, size_t max_bytes, struct buf *to);
 /* The path of the executable without " (deleted)", cut to `size`. -errno: `ret` is "" (-ENOENT: a kernel thread). */
 int proc_read_executable(int proc_fd, char *ret, size_t size);
 
+/* How often thread `tid` of the process has left its CPU. 0, -EBADMSG or -errno; `ret` is unchanged on failure. */
+int proc_read_switches(uint32_t pid, uint32_t tid, uint64_t *ret);
+
 /* From /proc/PID/status. */
 struct proc_ids {
     uint32_t innermost_pid; /* the PID in the process's own PID namespace */
