@@ -7,5 +7,5 @@ struct agent_event {
     uint64_t time_unix_ns, duration_ns;
     char name[64];
     char text[640];
-    char attributes[1024]; /* a JSON object */
+    char attributes[16384]; /* a JSON object */
 };

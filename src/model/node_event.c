@@ -103,8 +103,8 @@ static const struct {
     {"gpu.recovery_needed", "do what the driver wants as soon as what uses the GPU can be stopped."},
     {"gpu.throttled", "look at fans, air and power of the machine: the GPU computes more slowly than it could."},
     {"gpu.hang",
-     "the text names the process: look at its threads (py-spy, cuda-gdb) and at those of its other ranks, which may wait "
-     "for this one; a kernel that runs for so long on purpose: raise gpu.hang_after; docs/signals/gpu.md."},
+     "the text names the process and, with NCCL, the rank that is behind: `sonde why --hang PID` shows where its threads "
+     "wait; a kernel that runs for so long on purpose: raise gpu.hang_after; docs/signals/gpu.md."},
     {"gpu.driver_hung",
      "programs that use a GPU may hang as well: look for Xid errors (`sonde events --kind gpu.xid`) and at dmesg; usually "
      "only a reset of the GPU or a restart of the machine helps."},

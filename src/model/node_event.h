@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NODE_EVENT_ATTRIBUTES_MAX 12
+#define NODE_EVENT_ATTRIBUTES_MAX 16
 
 struct node_event_attribute {
     const char *name, *value;

@@ -30,7 +30,7 @@ os._exit(0)
 """
 
 
-def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gpus, kernel_log):  # noqa: F811
+def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gpus, kernel_log, reads_sleeping_stacks):  # noqa: F811
     stuck, works = call_libcuda(run, STUCK), call_libcuda(run, WAITER)
     gpus.write(f"process 0 {stuck.pid} 1073741824", f"process 1 {works.pid} 1073741824", "nvmlDeviceGetUtilizationRates 0 100 0",
                "nvmlDeviceGetUtilizationRates 1 100 0", devices=2)
@@ -48,6 +48,10 @@ def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gp
     assert found["launches"] == str(LAUNCHES) and event["duration_ns"] >= 8e9 and "does not finish the work of python3" in event["text"], event
     threads = found["threads"].split("; ")
     assert threads[0].startswith(f"{found['thread.id']} python3 S ") and any(t.startswith(f"{stuck.pid} python3 S") for t in threads), event
+    if reads_sleeping_stacks:
+        waiting, main = found["stacks"].split("\n\n")
+        assert waiting.startswith(f"{found['thread.id']} python3:\n") and "\ncuStreamSynchronize\n" in waiting and found["call"] == "cuStreamSynchronize", event
+        assert re.search(r"\n(Thread\.)?run threading\.py:\d+\n", waiting) and re.search(r"\n<module> <string>:\d+\n", main), event
 
     kernel_log.xid(109, stuck.pid)
     xid = wait_for(lambda: events(started, "gpu.xid"), what="the Xid")[0]
@@ -80,6 +84,9 @@ def test_why_shows_where_the_threads_of_a_process_hang(run, gpus, sonde, reads_s
     waiting, main = stacks(report.stdout)[int(found[1])], stacks(report.stdout)[stuck.pid]
     assert "cuStreamSynchronize" in waiting and waiting[-1].startswith(("clone", "__clone")), report.stdout
     assert main[-1] == "_start" and any("sigtimedwait" in frame for frame in main), report.stdout
+    # Python's functions are there although both threads slept before.
+    assert any(re.fullmatch(r"<module> <string>:\d+", frame) for frame in main), report.stdout
+    assert any(re.fullmatch(r"(Thread\.)?run threading\.py:\d+", frame) for frame in waiting), report.stdout
 
 
 def test_why_says_with_evidence_that_nothing_hangs(run, sonde):

@@ -1,10 +1,12 @@
 /* Signal "gpu": health and use of NVIDIA GPUs, the processes on them, and events of what fails. */
 #include "sources/gpu/gpu.h"
 
+#include "base/clock.h"
 #include "signals/event_rate.h"
 #include "signals/gpu/gpu_events.h"
 #include "signals/gpu/gpu_hangs.h"
 #include "signals/gpu/gpu_metrics.h"
+#include "signals/gpu/gpu_pending.h"
 #include "signals/gpu/gpu_state.h"
 #include "signals/signal.h"
 #include "sources/gpu/nvml.h"
@@ -20,6 +22,7 @@ struct gpu_signal {
     struct gpu_list next; /* the poll that is being received */
     struct gpu_events events;
     struct gpu_hangs hangs;
+    struct gpu_pending pending;
     struct event_rate xid_rate;
 };
 
@@ -32,12 +35,16 @@ static int create_gpu(const struct signal_services *services, const void *settin
     s->events.services = services;
     s->events.state = &s->state;
     s->hangs.after_ns = ((const struct gpu_options *)settings)->hang_after_ns;
+    s->pending.threads = services->threads;
+    s->pending.processes = services->processes;
+    s->pending.ras_port = NCCL_RAS_PORT;
     *ret_self = s;
     return 0;
 }
 
 static void destroy_gpu(void *self)
 {
+    gpu_pending_clear(&((struct gpu_signal *)self)->pending);
     free(self);
 }
 
@@ -97,11 +104,25 @@ static void keep_lost(const struct gpu_list *before, struct gpu_list *now)
     }
 }
 
+static void emit_hang(void *context, const struct gpu_hang *hang, const struct gpu_hang_evidence *evidence)
+{
+    gpu_events_hang(context, hang, evidence);
+}
+
+/* A replay has neither threads nor ranks. */
 static void take_hang(void *self, const struct gpu_hang *hang)
 {
     struct gpu_signal *s = self;
     s->state.hangs[hang->device->index]++;
-    gpu_events_hang(&s->events, hang);
+    if (!s->events.services->threads || !gpu_pending_add(&s->pending, hang, clock_monotonic_ns()))
+        gpu_events_hang(&s->events, hang, &(const struct gpu_hang_evidence){0});
+}
+
+static void follow_hangs(void *self, const struct mapped_processes *mapped)
+{
+    struct gpu_signal *s = self;
+    (void)mapped;
+    gpu_pending_turn(&s->pending, clock_monotonic_ns(), emit_hang, &s->events);
 }
 
 static void take_poll(void *self, const struct record_header *header)
@@ -190,7 +211,7 @@ static const struct setting settings[] = {
 
 const struct signal signal_gpu = {
     .name = "gpu",
-    .memory = {.fixed_bytes = 128u << 10},
+    .memory = {.fixed_bytes = 256u << 10},
     .source = &source_gpu,
     .flags = SIGNAL_EVENTS | SIGNAL_AUXILIARY,
     .records = records,
@@ -200,5 +221,6 @@ const struct signal signal_gpu = {
     .is_node_wide = signal_is_node_wide,
     .create = create_gpu,
     .destroy = destroy_gpu,
+    .turn = follow_hangs,
     .metrics = put_metrics,
 };

@@ -127,13 +127,54 @@ static void add_process_attributes(struct composing *c, const struct named_proce
 
 /* ---- hangs ---- */
 
-void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang)
+/* "rank 3 (pid 812 on 10.0.0.7)" */
+static void append_rank(struct composing *c, const struct nccl_rank *rank)
+{
+    append_text(c, "rank %" PRId64, rank->rank);
+    if (rank->pid >= 0 && rank->host[0])
+        append_text(c, " (pid %" PRId64 " on %s)", rank->pid, rank->host);
+}
+
+/* What NCCL reports of the ranks, none of which goes on. Its texts are of another program. */
+static void append_ranks(struct composing *c, const struct nccl_communicator *n)
+{
+    append_text(c, "; in NCCL's communicator %s of %" PRIu64 " ranks, ", n->hash, n->size);
+    if (n->behind_count) {
+        append_rank(c, &n->behind);
+        if (n->behind_count > 1)
+            append_text(c, " and %" PRIu64 " more", n->behind_count - 1);
+        append_text(c, " %s begun %" PRIu64 " collective operations, and others %" PRIu64,
+                    n->behind_count > 1 ? "have" : "has", n->least, n->most);
+    } else if (n->missing_count) {
+        append_rank(c, &n->missing);
+        if (n->missing_count > 1)
+            append_text(c, " and %" PRIu64 " more", n->missing_count - 1);
+        append_text(c, n->is_missing_dead ? " is dead" : " does not respond");
+    } else {
+        append_text(c, "all have begun %" PRIu64 " collective operations", n->most);
+    }
+}
+
+static void add_rank_attributes(struct composing *c, const struct nccl_communicator *n, char rank[24], char pid[24])
+{
+    const struct nccl_rank *named = n->behind_count ? &n->behind : n->missing_count ? &n->missing : NULL;
+    add_attribute(c, "nccl.communicator", n->hash);
+    if (!named)
+        return;
+    snprintf(rank, 24, "%" PRId64, named->rank);
+    snprintf(pid, 24, "%" PRId64, named->pid);
+    add_attribute(c, "nccl.rank", rank);
+    add_attribute(c, "nccl.rank.host", named->host);
+    if (named->pid >= 0)
+        add_attribute(c, "nccl.rank.pid", pid);
+}
+
+void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang, const struct gpu_hang_evidence *evidence)
 {
     const struct named_process process = name_process(e, hang->pid, "");
     _cleanup_buf_ struct buf threads = {0};
     struct composing c = {0};
-    char waited[32], idle[32], tid[16], launches[24];
-    const uint64_t time_ns = hang->calls.waiting_ns + hang->waited_ns;
+    char waited[32], idle[32], tid[16], launches[24], rank[24], rank_pid[24];
     snprintf(tid, sizeof(tid), "%" PRIu32, hang->calls.waiting_tid);
     snprintf(launches, sizeof(launches), "%" PRIu64, hang->calls.launches);
     thread_states_put(hang->pid, hang->calls.waiting_tid, THREADS_MAX, &threads);
@@ -141,16 +182,23 @@ void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang)
     append_text(&c, " does not finish the work of ");
     append_process(&c, &process);
     append_text(&c,
-                ": thread %s has waited for it for %s in one call, no kernel was launched for %s, and it is busy all "
+                ": thread %s has waited for it for %s in %s, no kernel was launched for %s, and it is busy all "
                 "the time",
                 tid, units_format_duration(hang->waited_ns, waited, sizeof(waited)),
+                evidence->call[0] ? evidence->call : "one call",
                 units_format_duration(hang->idle_ns, idle, sizeof(idle)));
-    append_last_xid(e, hang->device, time_ns, &c);
+    if (evidence->communicator)
+        append_ranks(&c, evidence->communicator);
+    append_last_xid(e, hang->device, hang->time_ns, &c);
     add_process_attributes(&c, &process);
     add_attribute(&c, "thread.id", tid);
+    add_attribute(&c, "call", evidence->call);
     add_attribute(&c, "launches", launches);
     add_attribute(&c, "threads", threads.data ? threads.data : "");
-    emit(e, HANG, time_ns, hang->waited_ns, &c);
+    add_attribute(&c, "stacks", evidence->stacks ? evidence->stacks : "");
+    if (evidence->communicator)
+        add_rank_attributes(&c, evidence->communicator, rank, rank_pid);
+    emit(e, HANG, hang->time_ns, hang->waited_ns, &c);
 }
 
 /* ---- Xid ---- */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "signals/gpu/gpu_hangs.h"
+#include "signals/gpu/gpu_pending.h"
 #include "signals/gpu/gpu_state.h"
 #include "signals/signal.h"
 
@@ -18,7 +19,7 @@ struct gpu_events {
 
 void gpu_events_xid(const struct gpu_events *e, const struct gpu_list *list, const struct gpu_xid *xid);
 void gpu_events_driver(const struct gpu_events *e, const struct gpu_driver *driver);
-void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang);
+void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang, const struct gpu_hang_evidence *evidence);
 
 /* Compares a poll with the one before. `before` NULL: it is the first, and only what lasts is news. */
 void gpu_events_poll(struct gpu_events *e, const struct gpu_list *before, const struct gpu_list *now, uint64_t time_ns);

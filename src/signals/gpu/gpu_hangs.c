@@ -79,6 +79,7 @@ void gpu_hangs_poll(struct gpu_hangs *h, const struct gpu_list *list, const stru
         h->next_reported = (h->next_reported + 1) % GPU_HANGS_KEPT;
         take(context, &(struct gpu_hang){.device = device,
                                          .pid = p->h.pid,
+                                         .time_ns = time_ns,
                                          .waited_ns = time_ns - c->waiting_ns,
                                          .idle_ns = calls->read_ns - c->launched_ns,
                                          .calls = *c});

@@ -16,8 +16,9 @@
 #define GPU_HANGS_KEPT 64
 
 struct gpu_hang {
-    const struct gpu_device *device;
+    const struct gpu_device *device; /* borrowed */
     uint32_t pid;
+    uint64_t time_ns;
     uint64_t waited_ns, idle_ns; /* of its thread; without a launch of the process */
     struct cuda_activity_process calls;
 };

@@ -1,7 +1,10 @@
 /* A GPU that does not finish the work of a process is one event, and ordinary load is none. */
 #include "signal_events_fixture.h"
+
+#include "base/clock.h"
 #include "signals/cuda_activity.h"
 #include "signals/gpu/gpu_hangs.h"
+#include "signals/process_threads.h"
 #include "sources/gpu/gpu.h"
 
 #include "probes/gpu.h"
@@ -11,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -248,6 +252,69 @@ static void test_the_events_have_the_last_calls_of_the_process(void **state)
     gpu->destroy(self);
 }
 
+static struct frame named(const char *function, const char *mapping)
+{
+    struct frame f = frame_of_text(FRAME_NATIVE, function);
+    f.mapping = mapping;
+    return f;
+}
+
+/* The event waits for the stacks of the threads, and not for ever. */
+static void test_the_event_has_the_stacks_of_the_threads(void **state)
+{
+    const uint32_t pid = (uint32_t)getpid();
+    const struct signal *gpu = signal_named("gpu");
+    struct gpu_options options = {.enabled = true, .hang_after_ns = 10 * SECOND_NS};
+    struct gpu_poll end = {.h = {.size_bytes = sizeof(end), .kind = RECORD_GPU_POLL}, .devices = 1};
+    struct gpu_device d = device(0, 100);
+    struct gpu_process p = process(0, pid, UINT32_MAX);
+    struct frame frames[] = {named("poll", "/lib/libc.so.6"), named("cuInternal", "/lib/libcuda.so.575"),
+                             named("cuStreamSynchronize", "/lib/libcuda.so.575"), named("forward", "")};
+    struct process_threads *threads;
+    void *self;
+    (void)state;
+    frames[3].kind = FRAME_INTERPRETED;
+    frames[3].file = "/srv/train.py";
+    frames[3].line = 7;
+    assert_int_equal(process_threads_new(&threads), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        emitted[0] = '\0';
+        services = (struct signal_services){.emit_event = keep_event, .cuda_activity = &calls, .threads = threads};
+        assert_int_equal(gpu->create(&services, &options, NULL, &self), 0);
+        for (unsigned i = 0; i < 4; i++, now_ns += POLL_NS) {
+            struct cuda_activity_process c = {
+                .pid = pid, .launches = 3, .waiting_tid = pid, .waiting_ns = now_ns - (i * POLL_NS + SECOND_NS)};
+            cuda_activity_update(&calls, &c, 1, now_ns);
+            take(gpu, self, &d);
+            take(gpu, self, &p);
+            take(gpu, self, &end);
+        }
+        gpu->turn(self, NULL);
+        assert_string_equal(emitted, "");
+        assert_int_equal(process_threads_asked(threads), pid);
+        if (round == 0) {
+            process_threads_put_stack(threads, pid, frames, 4);
+            process_threads_put_stack(threads, pid + 1, frames, 1); /* a thread that has ended */
+            process_threads_complete(threads);
+            gpu->turn(self, NULL);
+            assert_non_null(strstr(emitted, " has waited for it for 11.0 s in cuStreamSynchronize, no kernel was "));
+            assert_non_null(strstr(emitted, "; call=cuStreamSynchronize; launches=3; threads="));
+            assert_non_null(strstr(emitted, ":\npoll\ncuInternal\ncuStreamSynchronize\nforward train.py:7"));
+        } else { /* the signal "threads" does not answer */
+            assert_true(process_threads_is_ready(threads, clock_monotonic_ns() + PROCESS_THREADS_PATIENCE_NS));
+            gpu->turn(self, NULL);
+            assert_non_null(strstr(emitted, " has waited for it for 11.0 s in one call, no kernel was "));
+            assert_null(strstr(emitted, "stacks="));
+        }
+        const char *once = strstr(emitted, "gpu.hang");
+        gpu->turn(self, NULL);
+        assert_null(strstr(once + 1, "gpu.hang"));
+        gpu->destroy(self);
+        begin(state);
+    }
+    process_threads_free(threads);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, begin)
 
 int main(void)
@@ -259,6 +326,7 @@ int main(void)
         TEST(test_a_gpu_that_others_keep_busy_is_no_evidence),
         TEST(test_another_device_is_no_evidence),
         TEST(test_the_events_have_the_last_calls_of_the_process),
+        TEST(test_the_event_has_the_stacks_of_the_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
