@@ -14,6 +14,7 @@
 #include "resolve/proc/proc_files.h"
 #include "signals/cuda_activity.h"
 #include "sources/attach/privileges.h"
+#include "sources/gpu/nccl_ras_client.h"
 #include "sources/gpu/nvml_client.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@
 #define EVENTS_S       3600
 
 struct observation {
-    uint32_t pid;
+    uint32_t pid, inner_pid; /* inner: in its own PID namespace */
     struct pipeline *pipeline;
     struct nvml_client *gpus;
     uint64_t start_ns;
@@ -44,6 +45,10 @@ struct observation {
     uint32_t device;
     bool is_shared;
     unsigned busy_min;
+    struct nccl_ras_client ras;
+    bool has_first, has_second;
+    struct nccl_status first_ranks;
+    uint64_t ranks_ns; /* when `first_ranks` was complete */
 };
 
 /* ---- GPUs ---- */
@@ -111,6 +116,23 @@ static void follow_calls(struct observation *o)
     o->last_ns = activity->read_ns;
 }
 
+/* Asks NCCL at once, and again NCCL_APART_NS later if the process has ranks. */
+static void follow_ranks(struct observation *o, uint64_t now_ns)
+{
+    if (o->has_first && !o->has_second && o->ras.state == NCCL_RAS_IDLE && now_ns - o->ranks_ns >= NCCL_APART_NS)
+        nccl_ras_ask(&o->ras, NCCL_RAS_PORT, &o->inner_pid, 1, now_ns);
+    if (nccl_ras_turn(&o->ras, now_ns) != NCCL_RAS_ANSWERED || !o->ras.parser.status.count || o->has_second)
+        return;
+    if (o->has_first) {
+        o->has_second = true;
+        return;
+    }
+    o->first_ranks = o->ras.parser.status;
+    o->ranks_ns = now_ns;
+    o->has_first = true;
+    nccl_ras_end(&o->ras);
+}
+
 /* After each turn. Never ready: it is called until the loop ends. */
 static bool follow(void *context)
 {
@@ -118,6 +140,7 @@ static bool follow(void *context)
     const uint64_t now_ns = clock_monotonic_ns();
     nvml_client_turn(o->gpus, now_ns, take_gpu_record, o);
     follow_calls(o);
+    follow_ranks(o, now_ns);
     if (pipeline_prepare(o->pipeline, &o->pid, 1) && !o->is_asked && now_ns - o->start_ns >= ASK_NS) {
         process_threads_ask(pipeline_threads(o->pipeline), o->pid, now_ns);
         o->is_asked = true;
@@ -133,12 +156,28 @@ static bool is_unfinished(void *context)
     if (proc_is_gone(o->pid))
         return false;
     return observed_ns < OBSERVE_MAX_NS &&
-           (observed_ns < OBSERVE_NS || !process_threads_is_ready(pipeline_threads(o->pipeline), now_ns));
+           (observed_ns < OBSERVE_NS || !process_threads_is_ready(pipeline_threads(o->pipeline), now_ns) ||
+            (o->has_first && !o->has_second && o->ras.state != NCCL_RAS_FAILED));
 }
 
 /* ---- the report ---- */
 
-/* The agent's last report of a hang of this process, to be freed; NULL: none. */
+/* Whether the process has launched nothing since the event: a hang that has ended is none. */
+static bool is_current(const char *address, uint32_t pid, const struct agent_event *event)
+{
+    static const char key[] = "\"launches\":\"";
+    _cleanup_free_ struct agent_gpu *gpu = malloc(sizeof(*gpu));
+    const char *launches = strstr(event->attributes, key);
+    if (!gpu || !launches || agent_client_gpu(address, gpu) < 0)
+        return false;
+    const struct agent_gpu_process *p = agent_gpu_find(gpu, pid);
+    const unsigned needed = 1u << AGENT_GPU_LAUNCHES | 1u << AGENT_GPU_GRAPH_LAUNCHES;
+    return p && (p->known & needed) == needed &&
+           p->counts[AGENT_GPU_LAUNCHES] + p->counts[AGENT_GPU_GRAPH_LAUNCHES] ==
+               strtod(launches + sizeof(key) - 1, NULL);
+}
+
+/* The agent's last report of a hang of this process, if it lasts, to be freed; NULL: none. */
 static struct agent_event *find_event(const char *address, uint32_t pid)
 {
     _cleanup_free_ struct agent_event *events = NULL;
@@ -149,16 +188,30 @@ static struct agent_event *find_event(const char *address, uint32_t pid)
         return NULL;
     snprintf(wanted, sizeof(wanted), "\"process.pid\":\"%" PRIu32 "\"", pid);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(events[i].name, "gpu.hang") == 0 && strstr(events[i].attributes, wanted)) {
-            events[0] = events[i]; /* newest first */
-            return take_ptr(events);
+        if (strcmp(events[i].name, "gpu.hang") == 0 && strstr(events[i].attributes, wanted)) { /* newest first */
+            events[0] = events[i];
+            return is_current(address, pid, &events[0]) ? take_ptr(events) : NULL;
         }
     return NULL;
+}
+
+/* One that is in a call of libcuda or NCCL comes first. */
+static const struct process_thread *read_threads(const struct observation *o, size_t *ret_count, size_t *ret_omitted)
+{
+    struct process_threads *answer = pipeline_threads(o->pipeline);
+    const struct process_thread *threads = process_threads_read(answer, 0, ret_count, ret_omitted);
+    for (size_t i = 0; i < *ret_count; i++)
+        if (threads[i].call[0])
+            return process_threads_read(answer, threads[i].tid, ret_count, ret_omitted);
+    return threads;
 }
 
 static void put_report(struct observation *o, const char *agent_address, struct buf *out)
 {
     _cleanup_free_ struct agent_event *event = find_event(agent_address, o->pid);
+    _cleanup_buf_ struct buf ranks = {0};
+    const struct nccl_communicator *stuck =
+        o->has_second ? nccl_status_stuck(&o->first_ranks, &o->ras.parser.status, 0) : NULL;
     const uint64_t unix_ns = clock_unix_ns();
     char command[GPU_COMMAND_BYTES];
     struct gpu_hang_report report = {.pid = o->pid,
@@ -174,7 +227,10 @@ static void put_report(struct observation *o, const char *agent_address, struct 
                                      .event = event ? event->text : "",
                                      .event_ago_ns =
                                          event && unix_ns > event->time_unix_ns ? unix_ns - event->time_unix_ns : 0};
-    report.threads = process_threads_read(pipeline_threads(o->pipeline), 0, &report.thread_count, &report.omitted);
+    if (stuck)
+        nccl_communicator_put(stuck, &ranks);
+    report.ranks = ranks.data ? ranks.data : "";
+    report.threads = read_threads(o, &report.thread_count, &report.omitted);
     gpu_hang_put(&report, out);
 }
 
@@ -202,6 +258,13 @@ static int open_pipeline(struct observation *o, struct pipeline **ret)
     return r;
 }
 
+static uint32_t find_inner_pid(uint32_t pid)
+{
+    _cleanup_close_ int fd = proc_open(pid);
+    struct proc_ids ids;
+    return fd >= 0 && proc_read_ids(fd, &ids) == 0 ? ids.innermost_pid : pid;
+}
+
 int gpu_hang_observe(uint32_t pid, const char *agent_address, struct buf *out)
 {
     _cleanup_free_ struct observation *o = calloc(1, sizeof(*o));
@@ -215,6 +278,7 @@ int gpu_hang_observe(uint32_t pid, const char *agent_address, struct buf *out)
     if (proc_is_gone(pid))
         return log_errno(-ESRCH, "why: there is no process %" PRIu32, pid);
     o->pid = pid;
+    o->inner_pid = find_inner_pid(pid);
     o->busy_min = UINT32_MAX;
     int r = nvml_client_new(POLL_NS, &gpus) ?: open_pipeline(o, &pipeline) ?: loop_new(pipeline, LOOP_OF_COMMAND, &loop);
     if (r < 0)
@@ -222,9 +286,11 @@ int gpu_hang_observe(uint32_t pid, const char *agent_address, struct buf *out)
     o->gpus = gpus;
     o->pipeline = pipeline;
     o->start_ns = clock_monotonic_ns();
+    nccl_ras_ask(&o->ras, NCCL_RAS_PORT, &o->inner_pid, 1, o->start_ns);
     log_info("observing process %" PRIu32 " for %s", pid,
              units_format_duration(OBSERVE_NS, duration, sizeof(duration)));
     r = loop_run(loop, &(struct loop_options){.context = o, .tick = is_unfinished, .ready = follow}, &end);
+    nccl_ras_end(&o->ras);
     if (r < 0)
         return r;
     if (end.signal)

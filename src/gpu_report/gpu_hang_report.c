@@ -81,8 +81,10 @@ static enum gpu_hang_verdict judge_none(const struct gpu_hang_report *r, struct 
 static bool is_found(const struct gpu_hang_report *r, const struct process_thread *waiting)
 {
     const bool launches = r->counts_calls && r->launches;
-    if (launches || is_nccl(waiting->call))
+    if (launches)
         return false;
+    if (is_nccl(waiting->call))
+        return r->ranks[0] && waiting->waited_ns >= NCCL_HANG_AFTER_NS;
     return r->event[0] || (waiting->waited_ns >= GPU_HANG_AFTER_NS && r->has_device && !r->is_shared &&
                            r->busy_min != UINT32_MAX && r->busy_min >= BUSY_MIN);
 }
@@ -95,11 +97,14 @@ enum gpu_hang_verdict gpu_hang_judge(const struct gpu_hang_report *r, struct buf
         return judge_none(r, out);
     const bool found = is_found(r, waiting), is_rank = is_nccl(waiting->call);
     put_process(r, out);
-    buf_puts(out, found     ? " hangs: the GPU does not finish its work: "
-                  : is_rank ? " waits for other ranks: "
-                            : " waits for the GPU: ");
+    buf_puts(out, found && is_rank ? " hangs: other ranks do not come: "
+                  : found          ? " hangs: the GPU does not finish its work: "
+                  : is_rank        ? " waits for other ranks: "
+                                   : " waits for the GPU: ");
     put_waiting(waiting, out);
     put_measured(r, out);
+    if (r->ranks[0])
+        buf_printf(out, "; %s", r->ranks);
     if (r->event[0])
         buf_printf(out, ". %s ago the agent reported: %s", units_format_duration(r->event_ago_ns, ago, sizeof(ago)),
                    r->event);

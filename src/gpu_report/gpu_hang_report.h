@@ -11,12 +11,14 @@
 
 /* A thread that waits for the GPU for so long, without a launch, is a hang if the GPU is busy. */
 #define GPU_HANG_AFTER_NS 30000000000ull
+/* Likewise for other ranks, if NCCL reports that none of them goes on. */
+#define NCCL_HANG_AFTER_NS 60000000000ull
 
 /* The evidence. Texts are never NULL. */
 struct gpu_hang_report {
     uint32_t pid;
     const char *command;                  /* name of the process */
-    const struct process_thread *threads; /* those that wait for the GPU first */
+    const struct process_thread *threads; /* as of process_threads_read */
     size_t thread_count, omitted;         /* omitted: further ones */
     uint64_t observed_ns;
 
@@ -29,8 +31,11 @@ struct gpu_hang_report {
     bool is_shared;    /* other processes are on it, too, which may be what keeps it busy */
     unsigned busy_min; /* percent of the time, of all polls the lowest; UINT32_MAX: unknown */
 
-    const char *event; /* text of the agent's last event gpu.hang of this process; "": none */
+    const char *event; /* text of the agent's last event gpu.hang of this process, which has launched nothing since; "":
+                          none */
     uint64_t event_ago_ns;
+
+    const char *ranks; /* nccl_communicator_put of one in which no rank goes on; "": none is known */
 };
 
 enum gpu_hang_verdict {

@@ -11,7 +11,7 @@
 
 #define PROCESS_THREADS_MAX 64
 
-/* A stack with less than this is incomplete: its process is read again until then. */
+/* How long an answer may take: a process with incomplete stacks is read again until then. */
 #define PROCESS_THREADS_PATIENCE_NS 8000000000ull
 
 struct process_thread {

@@ -1,11 +1,15 @@
-"""A GPU that does not finish a program's work: an event with the evidence. The GPU and the program's libcuda are fakes."""
+"""A GPU that does not finish a program's work: an event with the evidence. The GPU, the program's libcuda and NCCL's RAS service are fakes."""
+import json
 import os
 import re
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 from gpu_fake import gpus, kernel_log  # noqa: F401 (fixtures)
 from harness.agents import NO_REQUESTS
+from harness.machine import skip
 from harness.processes import wait_for
 from test_cuda import call_libcuda
 from test_gpu import events
@@ -30,7 +34,7 @@ os._exit(0)
 """
 
 
-def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gpus, kernel_log, reads_sleeping_stacks):  # noqa: F811
+def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gpus, kernel_log, reads_sleeping_stacks, sonde):  # noqa: F811
     stuck, works = call_libcuda(run, STUCK), call_libcuda(run, WAITER)
     gpus.write(f"process 0 {stuck.pid} 1073741824", f"process 1 {works.pid} 1073741824", "nvmlDeviceGetUtilizationRates 0 100 0",
                "nvmlDeviceGetUtilizationRates 1 100 0", devices=2)
@@ -52,6 +56,9 @@ def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gp
         waiting, main = found["stacks"].split("\n\n")
         assert waiting.startswith(f"{found['thread.id']} python3:\n") and "\ncuStreamSynchronize\n" in waiting and found["call"] == "cuStreamSynchronize", event
         assert re.search(r"\n(Thread\.)?run threading\.py:\d+\n", waiting) and re.search(r"\n<module> <string>:\d+\n", main), event
+        report = why(sonde, stuck.pid, gpus.environment, f"127.0.0.1:{started.port}").stdout
+        assert report.startswith(f"python3 (process {stuck.pid}) hangs: the GPU does not finish its work: thread {found['thread.id']} has been in "), report
+        assert f"ago the agent reported: {event['text']}.\n" in report, report
 
     kernel_log.xid(109, stuck.pid)
     xid = wait_for(lambda: events(started, "gpu.xid"), what="the Xid")[0]
@@ -60,8 +67,8 @@ def test_a_gpu_that_hangs_is_one_event_and_one_that_works_is_none(agent, run, gp
     assert started.metric("sonde_gpu_hangs_total", gpu="0") == 1 and started.metric("sonde_gpu_hangs_total", gpu="1") == 0
 
 
-def why(sonde, pid, environment=None):
-    return subprocess.run([sonde, "why", "--agent", "/nowhere/socket", "--hang", str(pid)], capture_output=True, text=True, env=environment, timeout=60)
+def why(sonde, pid, environment=None, agent="/nowhere/socket"):
+    return subprocess.run([sonde, "why", "--agent", agent, "--hang", str(pid)], capture_output=True, text=True, env=environment, timeout=60)
 
 
 def stacks(report):
@@ -100,3 +107,20 @@ def test_why_says_with_evidence_that_nothing_hangs(run, sonde):
     assert gone.returncode == 1 and f"there is no process {idle.pid}" in gone.stderr, gone
     wrong = subprocess.run([sonde, "why", "--hang", "1", "--json"], capture_output=True, text=True, timeout=60)
     assert wrong.returncode == 2 and "--hang can be combined with --agent only" in wrong.stderr, wrong
+
+
+def test_why_names_the_rank_that_is_behind(run, sonde, tmp_path, reads_sleeping_stacks):
+    if not reads_sleeping_stacks:
+        skip("this kernel does not let threads that sleep be read")
+    stuck = call_libcuda(run, STUCK)
+    os.kill(stuck.pid, signal.SIGUSR1)
+    wait_for(lambda: len(os.listdir(f"/proc/{stuck.pid}/task")) > 1, what="the thread that waits")
+    ranks = [{"rank": rank, "host": f"10.0.0.{rank}", "pid": pid, "status": {"init_state": 0}, "collective_counts": {"Broadcast": 1, "AllReduce": count}}
+             for rank, (pid, count) in enumerate(((stuck.pid, 41), (812, 40), (813, 41)))]
+    status = tmp_path / "status"
+    status.write_text(json.dumps({"nccl_version": "2.28.7", "communicators": [
+        {"hash": "0xabc", "secondary_hash": "0x1:0x2", "size": 3, "ranks": ranks, "missing_ranks": []}], "ras": {"timeouts_count": 0}}, indent=2))
+    service = Path(__file__).with_name("nccl_ras_service.py")
+    report = subprocess.run([sys.executable, service, status, sonde, "why", "--agent", "/nowhere/socket", "--hang", str(stuck.pid)],
+                            capture_output=True, text=True, timeout=60)
+    assert "; in NCCL's communicator 0xabc of 3 ranks, rank 1 (pid 812 on 10.0.0.1) has begun 41 collective operations, and others 42. " in report.stdout, report

@@ -127,34 +127,6 @@ static void add_process_attributes(struct composing *c, const struct named_proce
 
 /* ---- hangs ---- */
 
-/* "rank 3 (pid 812 on 10.0.0.7)" */
-static void append_rank(struct composing *c, const struct nccl_rank *rank)
-{
-    append_text(c, "rank %" PRId64, rank->rank);
-    if (rank->pid >= 0 && rank->host[0])
-        append_text(c, " (pid %" PRId64 " on %s)", rank->pid, rank->host);
-}
-
-/* What NCCL reports of the ranks, none of which goes on. Its texts are of another program. */
-static void append_ranks(struct composing *c, const struct nccl_communicator *n)
-{
-    append_text(c, "; in NCCL's communicator %s of %" PRIu64 " ranks, ", n->hash, n->size);
-    if (n->behind_count) {
-        append_rank(c, &n->behind);
-        if (n->behind_count > 1)
-            append_text(c, " and %" PRIu64 " more", n->behind_count - 1);
-        append_text(c, " %s begun %" PRIu64 " collective operations, and others %" PRIu64,
-                    n->behind_count > 1 ? "have" : "has", n->least, n->most);
-    } else if (n->missing_count) {
-        append_rank(c, &n->missing);
-        if (n->missing_count > 1)
-            append_text(c, " and %" PRIu64 " more", n->missing_count - 1);
-        append_text(c, n->is_missing_dead ? " is dead" : " does not respond");
-    } else {
-        append_text(c, "all have begun %" PRIu64 " collective operations", n->most);
-    }
-}
-
 static void add_rank_attributes(struct composing *c, const struct nccl_communicator *n, char rank[24], char pid[24])
 {
     const struct nccl_rank *named = n->behind_count ? &n->behind : n->missing_count ? &n->missing : NULL;
@@ -172,7 +144,7 @@ static void add_rank_attributes(struct composing *c, const struct nccl_communica
 void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang, const struct gpu_hang_evidence *evidence)
 {
     const struct named_process process = name_process(e, hang->pid, "");
-    _cleanup_buf_ struct buf threads = {0};
+    _cleanup_buf_ struct buf threads = {0}, ranks = {0};
     struct composing c = {0};
     char waited[32], idle[32], tid[16], launches[24], rank[24], rank_pid[24];
     snprintf(tid, sizeof(tid), "%" PRIu32, hang->calls.waiting_tid);
@@ -187,8 +159,10 @@ void gpu_events_hang(const struct gpu_events *e, const struct gpu_hang *hang, co
                 tid, units_format_duration(hang->waited_ns, waited, sizeof(waited)),
                 evidence->call[0] ? evidence->call : "one call",
                 units_format_duration(hang->idle_ns, idle, sizeof(idle)));
-    if (evidence->communicator)
-        append_ranks(&c, evidence->communicator);
+    if (evidence->communicator) {
+        nccl_communicator_put(evidence->communicator, &ranks);
+        append_text(&c, "; %s", ranks.data ? ranks.data : "");
+    }
     append_last_xid(e, hang->device, hang->time_ns, &c);
     add_process_attributes(&c, &process);
     add_attribute(&c, "thread.id", tid);

@@ -6,6 +6,7 @@
 #include "probes/common/hash.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -287,4 +288,36 @@ const struct nccl_communicator *nccl_status_stuck(const struct nccl_status *befo
             found = c;
     }
     return found;
+}
+
+/* ---- text ---- */
+
+/* "rank 3 (pid 812 on 10.0.0.7) and 2 more" */
+static void put_rank(const struct nccl_rank *rank, uint64_t count, struct buf *out)
+{
+    buf_printf(out, "rank %" PRId64, rank->rank);
+    if (rank->pid >= 0 && rank->host[0]) {
+        buf_printf(out, " (pid %" PRId64 " on ", rank->pid);
+        buf_put_shown(out, rank->host);
+        buf_putc(out, ')');
+    }
+    if (count > 1)
+        buf_printf(out, " and %" PRIu64 " more", count - 1);
+}
+
+void nccl_communicator_put(const struct nccl_communicator *c, struct buf *out)
+{
+    buf_puts(out, "in NCCL's communicator ");
+    buf_put_shown(out, c->hash);
+    buf_printf(out, " of %" PRIu64 " ranks, ", c->size);
+    if (c->behind_count) {
+        put_rank(&c->behind, c->behind_count, out);
+        buf_printf(out, " %s begun %" PRIu64 " collective operations, and others %" PRIu64,
+                   c->behind_count > 1 ? "have" : "has", c->least, c->most);
+    } else if (c->missing_count) {
+        put_rank(&c->missing, c->missing_count, out);
+        buf_puts(out, c->is_missing_dead ? ": dead" : ": no response");
+    } else {
+        buf_printf(out, "all have begun %" PRIu64 " collective operations", c->most);
+    }
 }

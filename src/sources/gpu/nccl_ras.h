@@ -3,6 +3,8 @@
  * two. The text is of another program, which may write anything. Pure. */
 #pragma once
 
+#include "base/buf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,3 +75,6 @@ bool nccl_parser_is_done(const struct nccl_parser *p);
  * at the same operation. Returns it, of `now`; NULL: none. */
 const struct nccl_communicator *nccl_status_stuck(const struct nccl_status *before, const struct nccl_status *now,
                                                   size_t pid);
+/* Appends what is known of a communicator in which no rank goes on: "in NCCL's communicator 0x8c1f of 16 ranks, rank 11
+ * (pid 812 on 10.0.0.7) has begun 1233 collective operations, and others 1234". */
+void nccl_communicator_put(const struct nccl_communicator *c, struct buf *out);

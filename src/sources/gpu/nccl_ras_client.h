@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 #define NCCL_RAS_PORT      28028
-#define NCCL_RAS_MAX_NS    5000000000ull /* an answer that takes longer is none */
-#define NCCL_RAS_MAX_BYTES (64u << 20)   /* likewise for a longer one */
+#define NCCL_RAS_MAX_NS    5000000000ull  /* an answer that takes longer is none */
+#define NCCL_RAS_MAX_BYTES (64u << 20)    /* likewise for a longer one */
+#define NCCL_APART_NS      10000000000ull /* between two questions whose answers are compared */
 
 enum nccl_ras_state {
     NCCL_RAS_IDLE,

@@ -73,7 +73,7 @@ static int threads_open(const struct source_services *services, const void *opti
 {
     static const char method[] = "iterator that may sleep";
     _cleanup_(threads_freep) struct threads_source *s = calloc(1, sizeof(*s));
-    struct attach_entry *entry = attach_report_add(report, "stacks of threads that hang");
+    struct attach_entry *entry = attach_report_add(report, "threads that hang");
     (void)services, (void)options;
     if (!s)
         return -ENOMEM;

@@ -40,7 +40,8 @@ static int begin(void **state)
                                       .has_device = true,
                                       .device = 2,
                                       .busy_min = 100,
-                                      .event = ""};
+                                      .event = "",
+                                      .ranks = ""};
     return 0;
 }
 
@@ -122,6 +123,21 @@ static void test_calls_that_do_not_wait_are_no_hang(void **state)
     }
 }
 
+static void test_ranks_that_do_not_go_on_are_evidence(void **state)
+{
+    (void)state;
+    snprintf(threads[1].call, sizeof(threads[1].call), "ncclCommInitRank");
+    threads[1].waited_ns = 61 * SECOND_NS;
+    report.has_device = false;
+    assert_verdict(GPU_HANG_WAITS);
+    report.ranks = "in NCCL's communicator 0xabc of 2 ranks, rank 1: no response";
+    assert_sentence(GPU_HANG_FOUND, "python3 (process 10) hangs: other ranks do not come: thread 11 has been in "
+                                    "ncclCommInitRank, off its CPU, for 61.0 s, no kernel was launched in 4.00 s; in "
+                                    "NCCL's communicator 0xabc of 2 ranks, rank 1: no response");
+    threads[1].waited_ns = 59 * SECOND_NS;
+    assert_verdict(GPU_HANG_WAITS);
+}
+
 static void test_what_does_not_hang_is_one_sentence_with_the_evidence(void **state)
 {
     _cleanup_buf_ struct buf out = {0};
@@ -162,6 +178,7 @@ int main(void)
         TEST(test_a_hang_needs_all_the_evidence),
         TEST(test_a_thread_that_spins_hangs_if_an_agent_has_watched_it),
         TEST(test_calls_that_do_not_wait_are_no_hang),
+        TEST(test_ranks_that_do_not_go_on_are_evidence),
         TEST(test_what_does_not_hang_is_one_sentence_with_the_evidence),
         TEST(test_threads_are_listed_with_their_stacks),
     };

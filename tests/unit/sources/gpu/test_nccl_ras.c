@@ -116,6 +116,27 @@ static void test_the_rank_that_is_behind_is_named(void **state)
     assert_int_equal(c->behind_count, 0);
 }
 
+static void assert_text(const struct nccl_communicator *c, const char *expected)
+{
+    _cleanup_buf_ struct buf out = {0};
+    nccl_communicator_put(c, &out);
+    assert_string_equal(out.data, expected);
+}
+
+static void test_the_text_has_the_rank_and_its_place(void **state)
+{
+    static const unsigned long two_behind[] = {5, 4, 4, 5}, same[] = {5, 5, 5, 5}, gone[] = {5, 5, 5, 0};
+    struct nccl_status s = status_of(1000, two_behind, 0);
+    (void)state;
+    assert_text(&s.communicators[1],
+                "in NCCL's communicator 0xb2 of 4 ranks, rank 1 (pid 1001 on 10.0.0.0) and 1 more have "
+                "begun 4 collective operations, and others 5");
+    s = status_of(1000, same, 0);
+    assert_text(&s.communicators[1], "in NCCL's communicator 0xb2 of 4 ranks, all have begun 5 collective operations");
+    s = status_of(1000, gone, 1);
+    assert_text(&s.communicators[1], "in NCCL's communicator 0xb2 of 4 ranks, rank 3: dead");
+}
+
 static void test_other_processes_have_no_part_in_it(void **state)
 {
     static const unsigned long operations[] = {5, 5, 4, 5};
@@ -272,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_rank_that_is_behind_is_named),
+        cmocka_unit_test(test_the_text_has_the_rank_and_its_place),
         cmocka_unit_test(test_other_processes_have_no_part_in_it),
         cmocka_unit_test(test_a_missing_rank_is_named),
         cmocka_unit_test(test_what_is_no_status_is_refused),
