@@ -42,13 +42,19 @@ static void assert_not_built(struct fixture *w, const struct process *process)
     assert_false(is_built_in(w, process, 30));
 }
 
-/* A program that runs once, for a moment, is sampled once. */
-static void test_share_builds_new_programs_with_their_second_walk(void **state)
+/* A program that runs once, for a moment, is sampled once, or exits before it has run for long. */
+static void test_share_builds_new_programs_that_run_on_with_their_second_walk(void **state)
 {
     struct fixture *w = *state;
     begin_with_share(w, 0.001);
     look_up_rules(w, 0, 2);
     assert_not_built(w, &w->processes[0]);
+    pass_time(w, SECOND_NS / 2);
+    assert_not_built(w, &w->processes[0]); /* sampled once */
+    look_up_rules(w, 1, 2);
+    assert_not_built(w, &w->processes[1]);
+    look_up_rules(w, 1, 2);
+    assert_not_built(w, &w->processes[1]); /* just started */
     look_up_rules(w, 0, 2);
     assert_built(w, &w->processes[0]);
 }
@@ -194,7 +200,7 @@ static void test_table_that_does_not_fit_is_built_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_fixture(test_share_builds_new_programs_with_their_second_walk),
+        with_fixture(test_share_builds_new_programs_that_run_on_with_their_second_walk),
         with_fixture(test_scarce_share_builds_what_is_sampled_again),
         with_fixture(test_used_up_share_builds_nothing),
         with_fixture(test_share_does_not_build_for_exited_programs),
