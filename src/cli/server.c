@@ -163,10 +163,10 @@ const struct subcommand subcommand_server = {
     .name = "server",
     .synopsis =
         "[--data DIR] [-l|--otlp-listen|--grpc-listen ADDRESS:PORT] [--token-file FILE] [--tls-certificate FILE --tls-key FILE] [--keep DAYS] [--send-rate|--query-rate N]",
-    .summary = "Keep what agents and OpenTelemetry SDKs send, and answer SQL about it",
+    .summary = "Keep what agents and OpenTelemetry SDKs send, and answer SQL and a JSON API about it",
     .details =
         "Receives traces, logs, metrics and profiles by OTLP over HTTP (http://127.0.0.1:4318) and gRPC (127.0.0.1:4317),\n"
-        "keeps them for some weeks, and answers SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...). A\n"
-        "batch is acknowledged when it is on disk.",
+        "keeps them for some weeks, and answers SQL over HTTP as ClickHouse does (http://127.0.0.1:7080/?query=...), and\n"
+        "JSON (http://127.0.0.1:7080/api/v1/openapi.json). A batch is acknowledged when it is on disk.",
     .run = run_server,
 };

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/helper_process.h"
 #include "base/log.h"
+#include "server/api_http.h"
 #include "server/captures_http.h"
 #include "server/engine.h"
 #include "server/grpc_listener.h"
@@ -48,6 +49,7 @@ struct server {
     struct known_rows *known;
     struct receiver receiver;
     struct opamp opamp;
+    struct api api;
     struct rate_limit *senders, *askers;
     struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
@@ -115,6 +117,7 @@ static int start_engine(struct server *s, const struct server_options *o)
 {
     const struct engine_options engine = engine_options_of(s, o);
     int r = engine_start(&engine, &s->engine);
+    s->api = (struct api){.engine = s->engine, .keep_days = o->keep_days};
     r = r < 0 ? r : loader_start(s->spool, s->engine, &s->loader);
     return r < 0 ? log_errno(r, "cannot start the engine's threads") : 0;
 }
@@ -226,6 +229,8 @@ static enum MHD_Result answer_asker(void *server, const struct listener_request 
     struct server *s = server;
     if (strcmp(request->path, "/metrics") == 0)
         return server_metrics_answer(&(struct server_metrics){s->senders, s->askers, s->spool}, request);
+    if (api_has(request->path))
+        return api_answer(&s->api, request);
     if (strcmp(request->path, CAPTURES_PATH) != 0)
         return sql_answer(s->engine, request);
     if (!access_of(s, SERVER_SQL))

@@ -103,8 +103,7 @@ static enum MHD_Result reply_result(const struct listener_request *request, cons
     return http_reply_buf(request->connection, &reply, result);
 }
 
-/* Errors have the text of the engine: "Code: 62. DB::Exception: ...". */
-static enum MHD_Result reply_failure(const struct listener_request *request, int error, struct buf *out)
+enum MHD_Result sql_reply_failure(const struct listener_request *request, int error, struct buf *out)
 {
     const struct http_reply refused = {.status = MHD_HTTP_BAD_REQUEST, .content_type = "text/plain; charset=UTF-8"};
     switch (error) {
@@ -162,7 +161,7 @@ enum MHD_Result sql_answer(void *engine, const struct listener_request *request)
                                  &(struct http_reply){.status = MHD_HTTP_OK, .content_type = "text/plain"}, "Ok.\n", 4);
     if (strcmp(request->path, "/") != 0)
         return http_reply_text(request->connection, MHD_HTTP_NOT_FOUND,
-                               "this address has /?query=, /captures, /metrics and /ping");
+                               "this address has /?query=, /api/v1/openapi.json, /captures, /metrics and /ping");
     read_parameters(request, &parameters);
     if (parameters.why[0])
         return http_reply_text(request->connection, MHD_HTTP_BAD_REQUEST, "%s", parameters.why);
@@ -170,6 +169,6 @@ enum MHD_Result sql_answer(void *engine, const struct listener_request *request)
     if (r == 0 && sql_text_check(sql.data ? sql.data : "", sql.size, &text, &why) < 0)
         return http_reply_text(request->connection, MHD_HTTP_BAD_REQUEST, "%s", why);
     r = r < 0 ? r : query_engine(engine, &parameters, &sql, &out);
-    return r < 0 ? reply_failure(request, r, &out)
+    return r < 0 ? sql_reply_failure(request, r, &out)
                  : reply_result(request, text.format[0] ? text.format : parameters.format, &out);
 }

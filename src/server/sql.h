@@ -10,3 +10,6 @@
 
 /* An answer of listener_options, whose context is the engine. */
 enum MHD_Result sql_answer(void *engine, const struct listener_request *request);
+/* Replies that a query failed. `error` is that of engine_query, and `out` what the engine said (-EPROTO): "Code: 62.
+ * DB::Exception: ...". Leaves `out` empty. */
+enum MHD_Result sql_reply_failure(const struct listener_request *request, int error, struct buf *out);

@@ -406,6 +406,7 @@ KINDS = [("metrics_text", texts("# TYPE a counter\na_total{pid=\"4711\",name=\"x
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),
          ("tokens", texts("# readers\nsha256:" + "0f" * 32 + " read node-7\n", "Bearer sonde_00112233", "Basic dXNlcjphYmM=")),
+         ("api", texts(*(bytes([number]) + b"\n".join(lines) for number in range(9) for lines in ([b"last=15m", b"service=shop'; --", b"host=a"], [b"from=2026-11-30T18:28:18.5+01:00", b"limit=7"], [b"trace_id=" + b"0f" * 16], [b"min_duration=250ms", b"order=time", b"failed=true", b"cause=disk"], [b"kind=off_cpu", b"route=/a", b"baseline_ago=24h"])))),
          ("http", HTTP), ("request", REQUESTS), ("query", texts("a=b&c=%20", "format=json&last=60s")), ("host", texts("localhost:7070", "[::1]:80")), ("config", YAML),
          ("mounts", MOUNTS), ("pprof", pprofs), ("go_table", go_tables), ("python", python_codes), ("v8", v8_codes), ("records", wires), ("replay", wires), ("process_records", LIVES), ("otlp", otlp), ("trace", traces), ("units", texts("64MiB", "250ms", "1%")), ("script_name", texts("python3\0-W\0x\0/a/b.py\0", "java\0-jar\0a.jar\0")),
          ("sample_event", texts("page-faults", "tracepoint:sched:sched_switch", "usdt:/usr/lib/a:b.so:libc:setjmp", "usdt:python:gc__start"))]
