@@ -63,17 +63,17 @@ def counter(name, start_ns, points, **labels):
     return field(1, name) + field(7, data + field(2, 2) + field(3, 1))
 
 
-def profile(time_ns, kind, stacks):
-    """A request of one profile: {functions, the outermost first: milliseconds}."""
+def profile(time_ns, kind, stacks, service="shop", host="node-1", trace=0):
+    """A request of one profile: {functions, the outermost first: milliseconds}; of threads that work for the trace of that number."""
     names = sorted({name for stack in stacks for name in stack})
     strings = ["", kind, "nanoseconds", *names]
     locations = b"".join(field(2, field(3, field(1, i + 1))) for i in range(len(names)))
     functions = b"".join(field(3, field(1, i + 3)) for i in range(len(names)))
     rows = b"".join(field(7, field(1, bytes(names.index(name) + 1 for name in reversed(stack)))) for stack in stacks)
-    dictionary = field(1, b"") + field(2, b"") + locations + field(3, b"") + functions + field(4, b"") + b"".join(field(5, text) for text in strings) + \
+    dictionary = field(1, b"") + field(2, b"") + locations + field(3, b"") + functions + field(4, b"") + field(4, field(1, trace.to_bytes(16, "big")) + field(2, trace.to_bytes(8, "big"))) + b"".join(field(5, text) for text in strings) + \
         field(6, b"") + field(7, b"") + rows
-    samples = b"".join(field(2, field(1, i + 1) + field(4, varint(ms * 10**6)) + field(5, time_ns.to_bytes(8, "little"))) for i, ms in enumerate(stacks.values()))
-    resource = field(1, pair("service.name", "shop")) + field(1, pair("host.name", "node-1"))
+    samples = b"".join(field(2, field(1, i + 1) + field(3, int(trace > 0)) + field(4, varint(ms * 10**6)) + field(5, time_ns.to_bytes(8, "little"))) for i, ms in enumerate(stacks.values()))
+    resource = field(1, pair("service.name", service)) + field(1, pair("host.name", host))
     return field(1, field(1, resource) + field(2, field(2, field(1, field(1, 1) + field(2, 2)) + samples + fixed64(3, time_ns)))) + field(2, dictionary)
 
 
