@@ -70,13 +70,15 @@ static const struct api_parameter request_parameters[] = {
 static const struct api_parameter trace_parameters[] = {
     {"trace_id", "The trace's id, of 32 hexadecimal digits in lower case.", API_TRACE_ID}, {0}};
 
-static const struct api_parameter profile_parameters[] = {TIME_PARAMETERS,
-                                                          SERVICE_PARAMETER,
-                                                          HOST_PARAMETER,
-                                                          KIND_PARAMETER,
-                                                          ROUTE_OF_SAMPLES_PARAMETER,
-                                                          LIMIT_PARAMETER("5000"),
-                                                          {0}};
+static const struct api_parameter profile_parameters[] = {
+    TIME_PARAMETERS,
+    SERVICE_PARAMETER,
+    HOST_PARAMETER,
+    KIND_PARAMETER,
+    ROUTE_OF_SAMPLES_PARAMETER,
+    LIMIT_PARAMETER("5000"),
+    {0},
+};
 
 static const struct api_parameter compare_parameters[] = {
     TIME_PARAMETERS,
@@ -257,12 +259,17 @@ static const struct api_column host_columns[] = {
 
 /* ---- queries ---- */
 
-#define FROM                   "{from:DateTime64(9)}"
-#define TO                     "{to:DateTime64(9)}"
-#define WITHIN(time)           time " >= " FROM " AND " time " < " TO
-#define MATCHES(column, value) "({" value ":String} = '' OR " column " = {" value ":String})"
-#define OF_SERVICE_AND_HOST    MATCHES("service", "service") " AND " MATCHES("host", "host")
-#define MOST                   " LIMIT {limit:UInt64} + 1" /* one more: whether there are more */
+#define FROM            "{from:DateTime64(9)}"
+#define TO              "{to:DateTime64(9)}"
+#define IN_TIME         "time >= " FROM " AND time < " TO
+#define IN_DAYS         "day >= toDate(" FROM ") AND day <= toDate(" TO ")"
+#define MATCHES(column) "({" column ":String} = '' OR " column " = {" column ":String})"
+#define IS(column)      "({" column ":String} = '' OR " column " = ({" column ":String} = 'true'))"
+#define OF_HOST         MATCHES("host")
+#define OF_SERVICE      MATCHES("service")
+#define OF_SOURCE       MATCHES("source")
+#define OF_ROUTE        MATCHES("route")
+#define MOST            " LIMIT {limit:UInt64} + 1" /* one more: whether there are more */
 
 static const char services_sql[] =
     "SELECT service, uniqExact(host) AS hosts, sum(span_count) AS spans, "
@@ -271,42 +278,41 @@ static const char services_sql[] =
     "sum(ms) AS cpu_ms, sum(event_count) AS events, max(seen) AS last_seen FROM ("
     "SELECT ServiceName AS service, HostName AS host, '' AS source, count() AS span_count, toUInt64(0) AS served, "
     "toUInt64(0) AS failures, toFloat64(0) AS ms, toUInt64(0) AS event_count, max(Timestamp) AS seen "
-    "FROM otel_traces WHERE " WITHIN(
-        "Timestamp") " GROUP BY service, host UNION ALL "
-                     "SELECT service, host, source, 0, sum(weight), sumIf(weight, failed), 0, 0, max(time) "
-                     "FROM requests WHERE " WITHIN(
-                         "time") " GROUP BY service, host, source UNION ALL "
-                                 "SELECT service, host, '', 0, 0, 0, sum(cpu_ms), 0, max(time) FROM cpu_samples "
-                                 "WHERE day >= toDate(" FROM ") AND day <= toDate(" TO ") AND " WITHIN(
-                                     "time") " GROUP BY service, host UNION ALL "
-                                             "SELECT service, host, '', 0, 0, 0, 0, count(), max(time) FROM events WHERE " WITHIN(
-                                                 "time") " GROUP BY service, host) WHERE " OF_SERVICE_AND_HOST
-                                                         " GROUP BY service ORDER BY service" MOST;
+    "FROM otel_traces WHERE Timestamp >= " FROM " AND Timestamp < " TO " GROUP BY service, host UNION ALL "
+    "SELECT service, host, source, 0, sum(weight), sumIf(weight, failed), 0, 0, max(time) "
+    "FROM requests WHERE " IN_TIME " GROUP BY service, host, source UNION ALL "
+    "SELECT service, host, '', 0, 0, 0, sum(cpu_ms), 0, max(time) "
+    "FROM cpu_samples WHERE " IN_DAYS " AND " IN_TIME " GROUP BY service, host UNION ALL "
+    "SELECT service, host, '', 0, 0, 0, 0, count(), max(time) "
+    "FROM events WHERE " IN_TIME " GROUP BY service, host"
+    ") WHERE " OF_SERVICE " AND " OF_HOST " GROUP BY service ORDER BY service" MOST;
 
+/* Attributes, which components and causes are in, are read of slow requests only. */
 static const char routes_sql[] =
+    "SELECT *, ifNotFinite(slow_ms - if(slow_recorded = 0, 0, slow_recorded * p50_ms), NULL) AS lost_ms FROM ("
     "SELECT service, source, method, route, uniqExact(host) AS hosts, sum(weight) AS requests, "
     "sumIf(weight, failed) AS failed_requests, count() AS recorded, countIf(slow) AS slow_recorded, "
     "if(requests > 0, quantilesExactWeighted(0.5, 0.9, 0.99)(duration_ms, weight), [nan, nan, nan]) AS quantiles, "
     "quantiles[1] AS p50_ms, quantiles[2] AS p90_ms, quantiles[3] AS p99_ms, max(duration_ms) AS max_ms, "
-    "sumIf(duration_ms, slow) - if(slow_recorded = 0, 0, slow_recorded * p50_ms) AS lost_ms, "
-    "sumMapIf(parts_ms, slow) AS slow_parts_ms, argMaxIf(cause, duration_ms, slow) AS slowest_cause, "
-    "argMax(trace_id, duration_ms) AS slowest_trace_id "
-    "FROM requests WHERE " WITHIN(
-        "time") " AND " OF_SERVICE_AND_HOST
-                " AND " MATCHES("source", "source") " AND " MATCHES(
-                    "route",
-                    "route") " GROUP BY service, source, method, route "
-                             "ORDER BY ifNotFinite(lost_ms, 0) DESC, requests DESC, service, source, method, route" MOST;
+    "sumIf(duration_ms, slow) AS slow_ms, argMax(trace_id, duration_ms) AS slowest_trace_id "
+    "FROM requests WHERE " IN_TIME " AND " OF_SERVICE " AND " OF_HOST " AND " OF_SOURCE " AND " OF_ROUTE
+    " GROUP BY service, source, method, route) AS all_of_it ANY LEFT JOIN ("
+    "SELECT service, source, method, route, sumMap(parts_ms) AS slow_parts_ms, "
+    "argMax(cause, duration_ms) AS slowest_cause "
+    "FROM requests WHERE slow AND " IN_TIME " AND " OF_SERVICE " AND " OF_HOST " AND " OF_SOURCE " AND " OF_ROUTE
+    " GROUP BY service, source, method, route) AS slow_ones USING (service, source, method, route) "
+    "ORDER BY lost_ms DESC NULLS LAST, requests DESC, service, source, method, route" MOST;
 
-static const char requests_sql[] = "SELECT * FROM requests WHERE " WITHIN(
-    "time") " AND " OF_SERVICE_AND_HOST
-            " AND " MATCHES("source", "source") " AND " MATCHES("route", "route") " AND " MATCHES("method", "method") " AND " MATCHES(
-                "status",
-                "status") " AND ({cause:String} = '' OR positionCaseInsensitiveUTF8(cause, {cause:String}) > 0) "
-                          "AND duration_ms >= {min_duration:UInt64} / 1e6 "
-                          "AND ({failed:String} = '' OR failed = ({failed:String} = 'true')) "
-                          "AND ({slow:String} = '' OR slow = ({slow:String} = 'true')) "
-                          "ORDER BY if({order:String} = 'time', toUnixTimestamp64Nano(time), 0) DESC, duration_ms DESC, trace_id, span_id" MOST;
+#define OF_METHOD MATCHES("method")
+#define OF_STATUS MATCHES("status")
+#define OF_CAUSE  "({cause:String} = '' OR positionCaseInsensitiveUTF8(cause, {cause:String}) > 0)"
+#define IS_FAILED IS("failed")
+#define IS_SLOW   IS("slow")
+static const char requests_sql[] =
+    "SELECT * FROM requests WHERE " IN_TIME " AND " OF_SERVICE " AND " OF_HOST " AND " OF_SOURCE " AND " OF_ROUTE
+    " AND " OF_METHOD " AND " OF_STATUS " AND " OF_CAUSE " AND " IS_FAILED " AND " IS_SLOW
+    " AND duration_ms >= {min_duration:UInt64} / 1e6 "
+    "ORDER BY if({order:String} = 'time', toUnixTimestamp64Nano(time), 0) DESC, duration_ms DESC, trace_id, span_id" MOST;
 
 static const char trace_requests_sql[] =
     "SELECT * FROM requests WHERE trace_id = {trace_id:String} ORDER BY time, span_id";
@@ -318,55 +324,60 @@ static const char trace_spans_sql[] =
     "SpanId AS span_id, ParentSpanId AS parent_span_id, SpanAttributes AS attributes, ResourceAttributes AS resource "
     "FROM otel_traces WHERE TraceId = {trace_id:String} ORDER BY time, span_id";
 
-/* The samples of one kind, added up by stack before the stacks are joined: of a selection, or of the baseline, whose
- * parameters have the prefix. */
-#define SAMPLES_OF_KIND(view, name, value, from, to, of_service, of_host)                                                \
-    "SELECT day, stack_hash, sum(" value ") AS ms FROM " view " WHERE {kind:String} = '" name                            \
-    "' AND day >= toDate({" from ":DateTime64(9)}) AND day <= toDate({" to ":DateTime64(9)}) AND time >= {" from         \
-    ":DateTime64(9)} AND time < {" to ":DateTime64(9)} AND " MATCHES("service", of_service) " AND " MATCHES(             \
-        "host",                                                                                                          \
-        of_host) " AND ({route:String} = '' OR trace_id IN (SELECT trace_id FROM requests WHERE route = {route:String} " \
-                 "AND time >= {" from ":DateTime64(9)} - INTERVAL 1 HOUR AND time < {" to ":DateTime64(9)})) "           \
-                 "GROUP BY day, stack_hash"
-#define STACKS(from, to, of_service, of_host)                                                                          \
-    "(SELECT Functions AS stack, sum(ms) AS ms FROM (" SAMPLES_OF_KIND(                                                \
-        "cpu_samples", "cpu", "cpu_ms", from, to, of_service,                                                          \
-        of_host) " UNION ALL " SAMPLES_OF_KIND("off_cpu_samples", "off_cpu", "off_cpu_ms", from, to, of_service,       \
-                                               of_host) ") AS sampled ANY LEFT JOIN profile_stacks ON Day = day AND StackHash = stack_hash GROUP BY stack)"
+/* Time by stack of a selection, or of the baseline, whose parameters have the prefix `side`. Samples of one kind are
+ * added up by stack before the stacks are joined. */
+#define OF_SIDE(side)                                                                                                  \
+    "day >= toDate({" side "from:DateTime64(9)}) AND day <= toDate({" side "to:DateTime64(9)}) "                       \
+    "AND time >= {" side "from:DateTime64(9)} AND time < {" side "to:DateTime64(9)} "                                  \
+    "AND ({" side "service:String} = '' OR service = {" side "service:String}) "                                       \
+    "AND ({" side "host:String} = '' OR host = {" side "host:String}) "                                                \
+    "AND ({route:String} = '' OR trace_id IN (SELECT trace_id FROM requests WHERE route = {route:String} "             \
+    "AND time >= {" side "from:DateTime64(9)} - INTERVAL 1 HOUR AND time < {" side "to:DateTime64(9)})) "              \
+    "GROUP BY day, stack_hash"
+#define SELECTION OF_SIDE("")
+#define BASELINE  OF_SIDE("baseline_")
+#define STACKS(of_side)                                                                                                \
+    "(SELECT Functions AS stack, sum(ms) AS ms FROM ("                                                                 \
+    "SELECT day, stack_hash, sum(cpu_ms) AS ms FROM cpu_samples WHERE {kind:String} = 'cpu' AND " of_side              \
+    " UNION ALL "                                                                                                      \
+    "SELECT day, stack_hash, sum(off_cpu_ms) FROM off_cpu_samples WHERE {kind:String} = 'off_cpu' AND " of_side        \
+    ") AS sampled ANY LEFT JOIN profile_stacks ON Day = day AND StackHash = stack_hash GROUP BY stack)"
+#define STACKS_OF_SELECTION STACKS(SELECTION)
+#define STACKS_OF_BASELINE  STACKS(BASELINE)
 
 static const char profile_sql[] =
     "SELECT if(rank < {limit:UInt64} OR stacks <= {limit:UInt64}, stack, ['[other stacks]']) AS stack, sum(ms) AS ms "
-    "FROM (SELECT stack, ms, row_number() OVER (ORDER BY ms DESC, stack) AS rank, count() OVER () AS stacks FROM " STACKS(
-        "from", "to", "service", "host") ") GROUP BY stack ORDER BY ms DESC, stack";
+    "FROM (SELECT stack, ms, row_number() OVER (ORDER BY ms DESC, stack) AS rank, count() OVER () AS stacks "
+    "FROM " STACKS_OF_SELECTION ") GROUP BY stack ORDER BY ms DESC, stack";
 
 /* Without samples on one side there is nothing to compare: then there are no rows. */
 #define COMPARE(name, what)                                                                                            \
     "SELECT *, round(share - baseline_share, 6) AS change FROM (SELECT " name ", sumIf(sides.ms, side = 0) AS ms, "    \
     "sumIf(sides.ms, side = 1) AS baseline_ms, sum(ms) OVER () AS total, sum(baseline_ms) OVER () AS baseline_total, " \
-    "round(ms / total, 6) AS share, round(baseline_ms / baseline_total, 6) AS baseline_share FROM "                    \
-    "(SELECT " what " AS " name                                                                                        \
-    ", ms, 0 AS side FROM " STACKS("from", "to", "service", "host") " UNION ALL SELECT " what ", ms, 1 FROM " STACKS(  \
-        "baseline_from", "baseline_to", "baseline_service",                                                            \
-        "baseline_host") ") AS sides GROUP BY " name                                                                   \
-                         ") WHERE total > 0 AND baseline_total > 0 ORDER BY abs(change) DESC, " name MOST
+    "round(ms / total, 6) AS share, round(baseline_ms / baseline_total, 6) AS baseline_share FROM ("                   \
+    "SELECT " what " AS " name ", ms, 0 AS side FROM " STACKS_OF_SELECTION " UNION ALL "                               \
+    "SELECT " what ", ms, 1 FROM " STACKS_OF_BASELINE ") AS sides GROUP BY " name                                      \
+    ") WHERE total > 0 AND baseline_total > 0 ORDER BY abs(change) DESC, " name MOST
 
 static const char function_difference_sql[] = COMPARE("function", "stack[-1]");
 static const char stack_difference_sql[] = COMPARE("stack", "stack");
 
+#define OF_MANAGER    MATCHES("manager")
+#define OF_JOB        "({job:String} = '' OR job_id = {job:String})"
+#define OF_MOUNTPOINT MATCHES("mountpoint")
 static const char io_sql[] =
     "SELECT host, manager, job_id AS job, mountpoint, fstype, layer, sum(read_bytes) AS read_bytes, "
-    "sum(write_bytes) AS write_bytes, sum(operations) AS operations, sum(errors) AS errors FROM io_by_job "
-    "WHERE day >= toDate(" FROM ") AND day <= toDate(" TO ") AND hour >= toStartOfHour(" FROM ") AND hour < " TO
-    " AND " MATCHES("host", "host") " AND " MATCHES("manager", "manager") " AND " MATCHES("job_id", "job") " AND " MATCHES(
-        "mountpoint",
-        "mountpoint") " GROUP BY host, manager, job_id, mountpoint, fstype, layer "
-                      "ORDER BY read_bytes + write_bytes DESC, host, manager, job, mountpoint, layer" MOST;
+    "sum(write_bytes) AS write_bytes, sum(operations) AS operations, sum(errors) AS errors "
+    "FROM io_by_job WHERE " IN_DAYS " AND hour >= toStartOfHour(" FROM ") AND hour < " TO " AND " OF_HOST
+    " AND " OF_MANAGER " AND " OF_JOB " AND " OF_MOUNTPOINT
+    " GROUP BY host, manager, job_id, mountpoint, fstype, layer "
+    "ORDER BY read_bytes + write_bytes DESC, host, manager, job, mountpoint, layer" MOST;
 
-static const char events_sql[] =
-    "SELECT * FROM events WHERE " WITHIN("time") " AND " OF_SERVICE_AND_HOST
-                                                 " AND " MATCHES("name", "name") " ORDER BY time DESC, name" MOST;
+#define OF_NAME MATCHES("name")
+static const char events_sql[] = "SELECT * FROM events WHERE " IN_TIME " AND " OF_SERVICE " AND " OF_HOST
+                                 " AND " OF_NAME " ORDER BY time DESC, name" MOST;
 
-static const char hosts_sql[] = "SELECT * FROM hosts WHERE " MATCHES("host", "host") " ORDER BY host" MOST;
+static const char hosts_sql[] = "SELECT * FROM hosts WHERE " OF_HOST " ORDER BY host" MOST;
 
 /* ---- why an answer is empty ---- */
 

@@ -138,16 +138,25 @@ static enum MHD_Result reply_json(const struct listener_request *request, struct
     return http_reply_buf(request->connection, &reply, body);
 }
 
-static enum MHD_Result reply_failure(struct call *c, int error)
+/* Whether the engine refuses to go on with a query, and not the query itself. */
+static bool is_limit(int error, const char *said)
 {
     /* TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES */
     static const char *const limits[] = {"Code: 159.", "Code: 241.", "Code: 396."};
-    buf_putc(&c->failure, '\0');
-    const char *said = buf_error(&c->failure) == 0 ? c->failure.data : "";
     for (size_t i = 0; error == -EPROTO && i < array_size(limits); i++)
         if (starts_with(said, limits[i]))
-            return http_reply_text(c->request->connection, MHD_HTTP_BAD_REQUEST,
-                                   "the answer takes too much time or memory: choose a shorter time, or one service");
+            return true;
+    return error == -E2BIG;
+}
+
+static enum MHD_Result reply_failure(struct call *c, int error)
+{
+    buf_putc(&c->failure, '\0');
+    const char *said = buf_error(&c->failure) == 0 ? c->failure.data : "";
+    if (is_limit(error, said))
+        return http_reply_text(c->request->connection, MHD_HTTP_BAD_REQUEST,
+                               "the answer is too large, or takes too much time or memory: choose a shorter time, one "
+                               "service, or a lower limit");
     if (error == -EPROTO)
         return http_reply_text(c->request->connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "the query failed: %s", said);
     return sql_reply_failure(c->request, error, &c->failure);

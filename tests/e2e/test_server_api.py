@@ -339,6 +339,20 @@ def test_empty_answers_say_why(server):  # noqa: F811
         assert got["empty"] == why if why else got["empty"].startswith("the server has no spans, CPU profiles or events of this time: it has 3, from "), path
 
 
+@pytest.mark.thorough
+def test_an_answer_that_is_too_large_is_refused_alone(server):  # noqa: F811
+    """140 MB of text in 10,000 events. The server goes on."""
+    one = server()
+    now = time.time_ns()
+    for number in range(10):
+        events = [fixed64(1, now - 1000 * number - i) + field(5, field(1, f"{number} {i} " + "x" * 14000)) + field(12, "large") for i in range(1000)]
+        assert one.post("/v1/logs", request(events))[0] == 200
+    one.await_value("SELECT count() FROM otel_logs", "10000", 120)
+    status, text = get(one, "events", {"limit": 10000})
+    assert status == 400 and text.startswith("the answer is too large, or takes too much time or memory: choose a shorter time"), text[:200]
+    assert len(answer(one, "events", limit=100)["events"]) == 100
+
+
 def test_rights(server, tmp_path):  # noqa: F811
     """As of SQL: the scope read."""
     tokens = tmp_path / "own"
