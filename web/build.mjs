@@ -70,7 +70,7 @@ ${symbol}_policy:
 }
 
 mkdirSync(out, { recursive: true });
-for (const [entry, name, policyInside] of [['index.html', 'web_page', false], ['flame.html', 'web_flame', true], ['requests.html', 'web_requests', true], ['io.html', 'web_io', true]]) {
+for (const [entry, name, policyInside] of [['index.html', 'web_page', false], ['centre.html', 'web_centre', false], ['flame.html', 'web_flame', true], ['requests.html', 'web_requests', true], ['io.html', 'web_io', true]]) {
     const { page, policy } = inline(await bundle(entry), policyInside);
     const file = resolve(out, `${name}.html`);
     writeFileSync(file, page);

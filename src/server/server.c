@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "server/api_http.h"
 #include "server/captures_http.h"
+#include "server/centre_page.h"
 #include "server/engine.h"
 #include "server/grpc_listener.h"
 #include "server/listener.h"
@@ -229,6 +230,8 @@ static enum MHD_Result answer_asker(void *server, const struct listener_request 
     struct server *s = server;
     if (strcmp(request->path, "/metrics") == 0)
         return server_metrics_answer(&(struct server_metrics){s->senders, s->askers, s->spool}, request);
+    if (centre_page_is_asked(request))
+        return centre_page_answer(request);
     if (api_has(request->path))
         return api_answer(&s->api, request);
     if (strcmp(request->path, CAPTURES_PATH) != 0)

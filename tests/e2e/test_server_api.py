@@ -353,6 +353,21 @@ def test_an_answer_that_is_too_large_is_refused_alone(server):  # noqa: F811
     assert len(answer(one, "events", limit=100)["events"]) == 100
 
 
+def test_page_is_for_browsers_alone(server):  # noqa: F811
+    """At the address of SQL, whose clients get what they got without it."""
+    one = server()
+    page = (TOP / "build/web/web_centre.html").read_bytes()
+
+    def ask_top(path, method="GET", body=None, **headers):
+        return ask(one.sql_port, method, path, body, headers)
+    status, headers, body = ask_top("/", Accept="text/html,application/xhtml+xml")
+    assert (status, body) == (200, page) and headers["Content-Type"].startswith("text/html") and "connect-src 'self'" in headers["Content-Security-Policy"]
+    assert ask_top("/")[::2] == ask_top("/", Accept="*/*")[::2] == (400, b"the query is empty\n")
+    one.await_value("SELECT 1", "1")
+    for path, method, sql in [("/?query=SELECT+1", "GET", None), ("/", "POST", b"SELECT 1")]:
+        assert ask_top(path, method, sql, Accept="text/html")[::2] == (200, b"1\n")
+
+
 def test_rights(server, tmp_path):  # noqa: F811
     """As of SQL: the scope read."""
     tokens = tmp_path / "own"

@@ -1,0 +1,10 @@
+/* The page of all nodes (web/src/centre-page.tsx), which asks the JSON API. */
+#pragma once
+
+#include "server/listener.h"
+
+#include <stdbool.h>
+
+/* Whether a request is a browser's for the page: at "/", where clients of SQL ask as well. */
+bool centre_page_is_asked(const struct listener_request *request);
+enum MHD_Result centre_page_answer(const struct listener_request *request);
