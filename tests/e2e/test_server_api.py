@@ -6,12 +6,14 @@ import json
 import math
 import random
 import re
+import subprocess
 import time
 import urllib.parse
 
 import jsonschema
 import pytest
 from centre import TOP, ask, field, fixed64, pair, request, server, span  # noqa: F401 (fixture)
+from pypi import environment
 from test_server_sql import agent_request, agent_span, counter, fill, profile, segment
 
 SECOND, MS, HOUR = 10**9, 10**6, 3600 * 10**9
@@ -272,8 +274,6 @@ def test_examples_of_the_document_for_people(server):  # noqa: F811
 @pytest.mark.peer
 def test_document_is_valid_for_a_validator(server):  # noqa: F811
     """That of the package openapi-spec-validator."""
-    from pypi import environment
-    import subprocess
     one = server()
     python = environment("openapi", ["openapi-spec-validator"], ["/usr/bin/python3"], "True") / "python"
     text = json.dumps(answer(one, "openapi.json"))
