@@ -37,6 +37,7 @@ int frame_table_open(const struct elf_file *file, struct frame_table *ret)
 int frame_table_search(const struct frame_table *t, uint64_t vaddr, struct frame_table_entry *ret)
 {
     uint32_t low = 0, high = t->count;
+    uint64_t next = UINT64_MAX;
     bool found = false;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -46,11 +47,14 @@ int frame_table_search(const struct frame_table *t, uint64_t vaddr, struct frame
         const uint64_t code = t->header_vaddr + (uint64_t)(int64_t)e.code;
         if (code > vaddr) {
             high = middle;
+            next = code;
             continue;
         }
         *ret = (struct frame_table_entry){.code = code, .fde = t->header_vaddr + (uint64_t)(int64_t)e.fde};
         found = true;
         low = middle + 1;
     }
+    if (found)
+        ret->next = next;
     return found ? 0 : -ENOENT;
 }

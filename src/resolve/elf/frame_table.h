@@ -17,6 +17,7 @@ int frame_table_open(const struct elf_file *file, struct frame_table *ret);
 
 struct frame_table_entry { /* virtual addresses */
     uint64_t code, fde;
+    uint64_t next; /* where the code of the next entry begins; UINT64_MAX: it is the last one */
 };
 
 /* The last entry whose code begins at or before `vaddr`. -ENOENT: none; -EIO: the file cannot be read. */

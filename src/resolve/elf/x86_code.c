@@ -9,6 +9,9 @@
 #define REX_W     8
 #define SI_DI     0xc0 /* the registers 6 and 7, */
 #define DX_CX     0x06 /* and 1 and 2, as bits */
+#define REX_B     1
+#define SP        4
+#define BP        5
 #define PREFIXES  4
 #define BYTES_MAX 15
 
@@ -181,6 +184,35 @@ static bool keeps_arguments(const struct reader *r, uint8_t opcode, uint8_t modr
     return false;
 }
 
+/* Whether the operand at `r->at` is memory by a register other than rsp, and other than rbp below its frame's begin. */
+static bool is_foreign_memory(const struct reader *r)
+{
+    const uint8_t *operand = r->code + r->at, mod = operand[0] >> 6, rm = operand[0] & 7;
+    if (mod == 3)
+        return false;
+    const uint8_t base = rm == SP ? operand[1] & 7 : rm, *displacement = operand + (rm == SP ? 2 : 1);
+    if (mod == 0 && base == BP) /* an address without a base */
+        return false;
+    if (r->rex & REX_B || (base != SP && base != BP))
+        return true;
+    return base == BP && displacement[mod == 1 ? 0 : 3] < 0x80;
+}
+
+/* `reg`: as above. */
+static bool is_store(const struct reader *r, uint8_t opcode, uint8_t reg)
+{
+    const bool writes = (opcode < 0x38 && (opcode & 7) < 2) || opcode == 0x88 || opcode == 0x89 || opcode == 0xc6 ||
+                        opcode == 0xc7 || ((opcode == 0x80 || opcode == 0x81 || opcode == 0x83) && reg != 7);
+    return writes && is_foreign_memory(r);
+}
+
+/* Of moves from SSE's registers. */
+static bool is_store2(const struct reader *r, uint8_t opcode)
+{
+    return (opcode == 0x11 || opcode == 0x13 || opcode == 0x17 || opcode == 0x29 || opcode == 0x7f || opcode == 0xd6) &&
+           is_foreign_memory(r);
+}
+
 static uint64_t relative_target(const struct reader *r, uint64_t address, size_t bytes)
 {
     int32_t wide = 0;
@@ -202,8 +234,9 @@ static bool decode_two_bytes(struct reader *r, uint64_t address, struct x86_inst
     const size_t operand = is_plain2(opcode) ? 0 : operand_bytes(r), immediate = immediate2_bytes(opcode);
     if ((!operand && !is_plain2(opcode)) || !has(r, operand + immediate))
         return false;
+    const bool stores = operand && is_store2(r, opcode);
     r->at += operand + immediate;
-    *ret = (struct x86_instruction){.bytes = (uint8_t)r->at};
+    *ret = (struct x86_instruction){.bytes = (uint8_t)r->at, .is_store = stores};
     if (is_first && r->at == sizeof(endbr64) && memcmp(r->code, endbr64, sizeof(endbr64)) == 0) {
         ret->kind = X86_ENDBR;
         ret->keeps_arguments = true;
@@ -234,6 +267,7 @@ bool x86_decode(const uint8_t *code, size_t size, uint64_t address, struct x86_i
         return false;
     const uint8_t modrm = operand ? r.code[r.at] : 0;
     const size_t immediate = immediate_bytes(&r, opcode, modrm >> 3 & 7);
+    const bool stores = operand && is_store(&r, opcode, modrm >> 3 & 7);
     r.at += operand;
     if (!has(&r, immediate))
         return false;
@@ -244,6 +278,7 @@ bool x86_decode(const uint8_t *code, size_t size, uint64_t address, struct x86_i
         ret->target = relative_target(&r, address, immediate);
     ret->is_emulated = (is_relative || ret->kind == X86_PUSH || ret->kind == X86_NOP) &&
                        (prefixes == 0 || (ret->kind == X86_PUSH && prefixes == 1 && r.rex == 0x41));
+    ret->is_store = stores;
     ret->keeps_arguments = operand && keeps_arguments(&r, opcode, modrm);
     return true;
 }

@@ -23,6 +23,7 @@ struct x86_instruction {
     bool is_emulated;     /* the kernel emulates it at a uprobe; any other one it single-steps, at about 14 us a hit */
     bool keeps_arguments; /* it is known not to write rdi, rsi, rdx and rcx, which hold a function's arguments */
     uint64_t target;      /* of a direct call, jump or branch */
+    bool is_store;        /* a move or arithmetic that writes memory by a register, but not to the function's frame */
 };
 
 /* Decodes the instruction at `code`, whose address is `address`. False: unknown, or longer than `size` bytes. */

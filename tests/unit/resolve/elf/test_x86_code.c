@@ -78,6 +78,45 @@ static void test_single_stepped_instructions(void **state)
         check(&all[i]);
 }
 
+static void test_stores(void **state)
+{
+    static const struct {
+        uint8_t code[12];
+        bool is_store;
+    } all[] = {
+        {{0x48, 0x89, 0x90, 0x88, 0, 0, 0}, true},           /* mov %rdx,0x88(%rax) */
+        {{0x48, 0x01, 0x88, 0x80, 0, 0, 0}, true},           /* add %rcx,0x80(%rax) */
+        {{0x89, 0x07}, true},                                /* mov %eax,(%rdi) */
+        {{0x49, 0x89, 0x04, 0x24}, true},                    /* mov %rax,(%r12) */
+        {{0x49, 0x89, 0x45, 0xf8}, true},                    /* mov %rax,-8(%r13) */
+        {{0x48, 0x89, 0x44, 0xc8, 0x08}, true},              /* mov %rax,8(%rax,%rcx,8) */
+        {{0xc6, 0x40, 0x08, 0x01}, true},                    /* movb $1,8(%rax) */
+        {{0x83, 0x47, 0x08, 0x01}, true},                    /* addl $1,8(%rdi) */
+        {{0x48, 0x89, 0x45, 0x08}, true},                    /* mov %rax,8(%rbp) */
+        {{0x48, 0x89, 0x85, 0x88, 0, 0, 0}, true},           /* mov %rax,0x88(%rbp) */
+        {{0x0f, 0x11, 0x80, 0x80, 0, 0, 0}, true},           /* movups %xmm0,0x80(%rax) */
+        {{0x66, 0x41, 0x0f, 0x7f, 0x00}, true},              /* movdqa %xmm0,(%r8) */
+        {{0x48, 0x89, 0xc7}, false},                         /* mov %rax,%rdi */
+        {{0x48, 0x8b, 0x47, 0x08}, false},                   /* mov 8(%rdi),%rax */
+        {{0x48, 0x39, 0x47, 0x08}, false},                   /* cmp %rax,8(%rdi) */
+        {{0x83, 0x7f, 0x08, 0x01}, false},                   /* cmpl $1,8(%rdi) */
+        {{0x48, 0x89, 0x04, 0x24}, false},                   /* mov %rax,(%rsp) */
+        {{0x48, 0x89, 0x84, 0x24, 0x88, 0, 0, 0}, false},    /* mov %rax,0x88(%rsp) */
+        {{0x48, 0x89, 0x45, 0xf8}, false},                   /* mov %rax,-8(%rbp) */
+        {{0x48, 0x89, 0x85, 0, 0xff, 0xff, 0xff}, false},    /* mov %rax,-256(%rbp) */
+        {{0x48, 0x89, 0x05, 0x10, 0, 0, 0}, false},          /* mov %rax,16(%rip) */
+        {{0x64, 0x48, 0x89, 0x04, 0x25, 8, 0, 0, 0}, false}, /* mov %rax,%fs:8 */
+        {{0x0f, 0x10, 0x80, 0x80, 0, 0, 0}, false},          /* movups 0x80(%rax),%xmm0 */
+        {{0x0f, 0x11, 0x04, 0x24}, false},                   /* movups %xmm0,(%rsp) */
+    };
+    (void)state;
+    for (size_t n = 0; n < sizeof(all) / sizeof(all[0]); n++) {
+        struct x86_instruction i;
+        assert_true(x86_decode(all[n].code, sizeof(all[n].code), ADDRESS, &i));
+        assert_int_equal(i.is_store, all[n].is_store);
+    }
+}
+
 static void test_unknown_instructions_are_refused(void **state)
 {
     static const uint8_t all[][8] = {
@@ -100,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_emulated_instructions),
         cmocka_unit_test(test_single_stepped_instructions),
+        cmocka_unit_test(test_stores),
         cmocka_unit_test(test_unknown_instructions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
