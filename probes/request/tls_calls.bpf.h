@@ -1,4 +1,5 @@
-/* Programs at the functions of OpenSSL: SSL_read, SSL_write, SSL_free, and BIO_write in processes with memory BIOs.
+/* Programs at the functions of OpenSSL and BoringSSL: SSL_read, SSL_write, SSL_free or SSL_new, and BIO_write in
+ * processes with memory BIOs.
  * They note the plaintext that is read and written (tls_state.bpf.h), and call no global function
  * (common/preemption.bpf.h). Part of request.bpf.c. */
 #pragma once
@@ -306,13 +307,10 @@ int tls_return_by_calls(struct user_registers *r)
     return 0;
 }
 
-/* The object's address may be another one's next. */
-SEC("uprobe")
-int tls_free(struct user_registers *r)
+/* The object is gone, or begins: another one had its address. */
+static __always_inline void tls_forget_object(__u64 ssl)
 {
-    preemption_disable();
-    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
-    const struct tls_stream_name name = tls_name(TLS_ARGUMENT_0(r));
+    const struct tls_stream_name name = tls_name(ssl);
     struct tls_stream *s = bpf_map_lookup_elem(&tls_streams, &name);
     if (s && s->socket && s->bytes_in) {
         s->is_freed = true;
@@ -323,6 +321,25 @@ int tls_free(struct user_registers *r)
         tls_http2_close(s);
         bpf_map_delete_elem(&tls_streams, &name);
     }
+}
+
+SEC("uprobe")
+int tls_free(struct user_registers *r)
+{
+    preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
+    tls_forget_object(TLS_ARGUMENT_0(r));
+    timer_stop(REQUEST_TIMER_TLS, start_ns);
+    preemption_enable();
+    return 0;
+}
+
+SEC("uretprobe")
+int tls_new(struct user_registers *r)
+{
+    preemption_disable();
+    const __u64 start_ns = timer_start(REQUEST_TIMER_TLS);
+    tls_forget_object(TLS_RESULT(r));
     timer_stop(REQUEST_TIMER_TLS, start_ns);
     preemption_enable();
     return 0;

@@ -1,5 +1,5 @@
-/* Any bytes as x86-64 code, and as an ELF file with the functions of OpenSSL and libcuda: instructions lie within the
- * bytes, and sites within the file. */
+/* Any bytes as x86-64 code, and as an ELF file with the functions of OpenSSL, BoringSSL and libcuda: instructions lie
+ * within the bytes, and sites within the file. */
 #include "resolve/elf/cuda_sites.h"
 #include "resolve/elf/tls_sites.h"
 #include "resolve/elf/x86_code.h"

@@ -270,8 +270,25 @@ def probe_notes():
     yield "declaration", struct.pack("<III", 6, 17, 0x50) + b"sonde\0\0\0" + b"p\0one\0i32 n, u8\0".ljust(20, b"\0")
 
 
+# Functions of BoringSSL, which report errors.
+BORINGSSL = r"""
+__attribute__((noinline, noipa)) void put(int library, int zero, int reason, const char *file, unsigned line) { __asm__("" ::: "memory"); }
+#define SSL(reason) put(16, 0, reason, "x/ssl/ssl_lib.cc", __LINE__)
+#define BIO(reason) put(17, 0, reason, "x/crypto/bio/bio.cc", __LINE__)
+__attribute__((noipa)) int inner(long *s) { if (!s[1]) SSL(226); if (!s[2]) SSL(215); return s[3]; }
+__attribute__((noipa)) int peek(long *s, char *b, int n) { if (s[4]) { SSL(66); return -1; } if (inner(s) <= 0) return -1; __builtin_memcpy(b, (char *)s[5], n); return n; }
+__attribute__((noipa)) int read(long *s, char *b, int n) { if (s[4]) { SSL(66); return -1; } if (inner(s) <= 0) return -1; __builtin_memcpy(b, (char *)s[5], n); s[20] -= n; return n; }
+__attribute__((noipa)) int write(long *s, char *b, int n) { if (s[4]) SSL(66); if (!s[1]) SSL(226); if (!s[2]) SSL(215); if (n < 0) SSL(111); return n; }
+__attribute__((noipa)) long *new(long *c) { if (!c) SSL(185); inner(c); return c; }
+__attribute__((noipa)) int bio_read(long *s, char *b, int n) { if (!s) BIO(115); if (!*s) BIO(114); return n; }
+__attribute__((noipa)) int bio_write(long *s, char *b, int n) { if (!s) BIO(115); if (!*s) BIO(114); return n + 1; }
+__attribute__((noipa)) int flush(long *s) { if (!s) put(16, 0, 119, "x/ssl/ssl_buffer.cc", __LINE__); return bio_write(s, (char *)s, 1) + 1; }
+void last(void) {}
+"""
+
+
 def tls_files():
-    """Functions of OpenSSL and of libcuda as a compiler makes them, and their bytes as code."""
+    """Functions of OpenSSL, of BoringSSL and of libcuda as a compiler makes them, and their bytes as code."""
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "x.c", Path(folder) / "x"
         source.write_text("static __attribute__((noinline)) int internal(void *s, char *b, long n, long *r) { for (; n > 0; n--) b[n] += *(char *)s; *r = n; return 1; }\n"
@@ -283,6 +300,9 @@ def tls_files():
                 yield name, out.read_bytes()
                 subprocess.run(["objcopy", "-O", "binary", "--only-section=.text", out, f"{out}.text"], capture_output=True)
                 yield name + "-text", Path(f"{out}.text").read_bytes()
+        source.write_text(BORINGSSL)
+        if subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-s", "-w", "-fno-builtin", "-fvisibility=hidden", "-o", out, source], capture_output=True).returncode == 0:
+            yield "boringssl", out.read_bytes()
 
 
 # Length in words, kind, process, thread, time; each followed by the rest of its record.

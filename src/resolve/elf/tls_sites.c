@@ -1,6 +1,7 @@
 /* See tls_sites.h. */
 #include "resolve/elf/tls_sites.h"
 
+#include "resolve/elf/boringssl.h"
 #include "resolve/elf/elf_addresses.h"
 #include "resolve/elf/probe_site.h"
 #include "resolve/elf/x86_code.h"
@@ -12,6 +13,7 @@
 #define SYMBOLS_MAX_BYTES (64u << 20) /* of symbols, and of their names */
 #define GO_CODE_BYTES     4096        /* of a function of Go that are decoded */
 #define PLT               ".plt"
+#define SINGLE_STEPPED    "its functions begin with instructions that the kernel single-steps"
 
 enum function { READ, READ_EX, WRITE, WRITE_EX, WRITE_EX2, FREE, BIO_WRITE, GO_READ, GO_WRITE, GO_MEMMOVE, FUNCTIONS };
 
@@ -170,6 +172,35 @@ static void find_go_sites(const struct elf_file *f, const uint64_t addresses[FUN
     add_site(f, s, TLS_SITE_GO_WRITE, writes);
 }
 
+/* ---- BoringSSL without symbols ---- */
+
+static int find_boringssl_sites(const struct elf_file *f, struct tls_sites *s)
+{
+    struct boringssl_functions functions;
+    int r = boringssl_find(f, &functions);
+    if (r == -ENOENT)
+        return 0;
+    s->has_functions = true;
+    if (r == -ENOTUNIQ) {
+        s->declined = "the code of its BoringSSL is not known";
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    const uint64_t reads = probe_site_at_entry(f, functions.read), writes = probe_site_at_entry(f, functions.write),
+                   begin = probe_site_at_entry(f, functions.new_object),
+                   bio = probe_site_with_arguments(f, functions.bio_write);
+    if (!reads || !writes || !begin || !bio) {
+        s->declined = SINGLE_STEPPED;
+        return 0;
+    }
+    add_site(f, s, TLS_SITE_READ, reads);
+    add_site(f, s, TLS_SITE_WRITE, writes);
+    add_site(f, s, TLS_SITE_NEW, begin);
+    add_site(f, s, TLS_SITE_BIO_WRITE, bio);
+    return 0;
+}
+
 /* ---- files ---- */
 
 static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTIONS], struct tls_sites *s)
@@ -185,7 +216,7 @@ static void find_sites(const struct elf_file *f, const uint64_t addresses[FUNCTI
             add_site(f, s, TLS_SITE_FREE, end);
         if (!reads || !writes || reads == writes || !end) {
             s->count = 0;
-            s->declined = "its functions begin with instructions that the kernel single-steps";
+            s->declined = SINGLE_STEPPED;
         }
     }
     const uint64_t bio = addresses[BIO_WRITE] ? probe_site_with_arguments(f, addresses[BIO_WRITE]) : 0;
@@ -211,7 +242,9 @@ int tls_sites_find(const struct elf_file *f, struct tls_sites *ret)
         found.has_functions = true;
         found.declined = "plaintext is read on x86-64 only";
     }
-    r = elf_error(f);
+    r = found.has_functions ? 0 : find_boringssl_sites(f, &found);
+    if (r == 0)
+        r = elf_error(f);
     if (r == 0)
         *ret = found;
     return r;

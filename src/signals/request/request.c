@@ -318,7 +318,7 @@ static const struct record_type records[] = {
 static const struct setting settings[] = {
     SIGNAL_ENABLED("requests.enabled", "watch HTTP requests at the sockets"),
     {"requests.tls", SETTING_BOOL, offsetof(struct request_options, tls), sizeof(bool), 0, 0, "true or false",
-     "read requests over TLS from OpenSSL and Go, in the programs that use it"},
+     "read requests over TLS from OpenSSL, Go and grpcio, in the programs that use it"},
     {0},
 };
 

@@ -1,6 +1,7 @@
-/* See request_tls.h. Shared libraries are found by their names (libssl, libcrypto); of the others, programs are opened:
- * Node exports the functions of OpenSSL, and Go's programs have symbols for theirs. BIO_write, which many do without,
- * is attached to in single processes: in those that were seen to write TLS records into memory. */
+/* See request_tls.h. Shared libraries are found by their names (libssl, libcrypto, and gRPC's, which contain
+ * BoringSSL); of the others, programs are opened: Node exports the functions of OpenSSL, and Go's programs have symbols
+ * for theirs. BIO_write, which many do without, is attached to in single processes: in those that were seen to write
+ * TLS records into memory. */
 #include "signals/request/request_tls.h"
 
 #include "base/clock.h"
@@ -64,7 +65,8 @@ static const char *name_of(const char *path)
 static bool is_candidate(const char *path)
 {
     const char *name = name_of(path);
-    return strncmp(name, "libssl", 6) == 0 || strncmp(name, "libcrypto", 9) == 0 || !strstr(name, ".so");
+    return strncmp(name, "libssl", 6) == 0 || strncmp(name, "libcrypto", 9) == 0 || strstr(name, "grpc") ||
+           !strstr(name, ".so");
 }
 
 static bool is_wanted(void *context, const struct elf_file *f)
@@ -313,7 +315,8 @@ void request_tls_metrics(const struct request_tls *t, struct metric_set *set)
     metric_add(set, "sonde_requests_tls_attachments_refused", METRIC_COUNTER, "",
                "Files with functions of TLS that the kernel refused to attach to.", (double)stats.refused,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_requests_tls_files_declined", METRIC_GAUGE, "",
-               "Files with functions of TLS that are not attached to, because each hit would be a single step.",
-               (double)declined, METRIC_NO_LABELS);
+    metric_add(
+        set, "sonde_requests_tls_files_declined", METRIC_GAUGE, "",
+        "Files with functions of TLS that are not attached to: each hit would be a single step, or their code is not known.",
+        (double)declined, METRIC_NO_LABELS);
 }

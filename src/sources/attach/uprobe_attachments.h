@@ -12,10 +12,9 @@ struct bpf_program;
 struct uprobe_attachment; /* one file, or one process of it */
 struct uprobe_attachments;
 
-/* The programs of one kind of site. */
+/* The programs of one kind of site; NULL: entries, or returns, are not attached to. */
 struct uprobe_programs {
-    struct bpf_program *entry;
-    struct bpf_program *at_return; /* NULL: returns are not attached to */
+    struct bpf_program *entry, *at_return;
 };
 
 struct uprobe_site {

@@ -56,6 +56,8 @@ static int attach_entries(struct helper *h, struct attached *at, const struct up
 {
     for (size_t i = 0; i < ask->site_count; i++) {
         struct bpf_program *program = h->kinds[ask->sites[i].kind].entry;
+        if (!program)
+            continue;
         const int r = attach(program, ask, ask->sites[i].file_offset, fd, false, &at->entries[i]);
         if (r < 0)
             return r;
@@ -89,7 +91,8 @@ static void keep_only(int control, const struct helper *h)
     int kept[2 * UPROBE_KINDS_MAX + 1];
     size_t count = 0;
     for (size_t i = 0; i < h->kind_count; i++) {
-        kept[count++] = bpf_program__fd(h->kinds[i].entry);
+        if (h->kinds[i].entry)
+            kept[count++] = bpf_program__fd(h->kinds[i].entry);
         if (h->kinds[i].at_return)
             kept[count++] = bpf_program__fd(h->kinds[i].at_return);
     }

@@ -71,6 +71,7 @@ static int new_tls_attachments(struct request_source *s)
         [TLS_PROBE_WRITE_EX2] = {bpf->progs.tls_write_ex2, end},
         [TLS_PROBE_FREE] = {bpf->progs.tls_free, NULL},
         [TLS_PROBE_BIO_WRITE] = {bpf->progs.tls_bio_write, NULL},
+        [TLS_PROBE_NEW] = {NULL, bpf->progs.tls_new},
         [TLS_PROBE_GO_READ] = {bpf->progs.tls_go_read, NULL},
         [TLS_PROBE_GO_TEXT] = {in_loop ? bpf->progs.tls_go_text : bpf->progs.tls_go_text_by_calls, NULL},
         [TLS_PROBE_GO_WRITE] = {bpf->progs.tls_go_write, NULL},

@@ -55,6 +55,7 @@ static const struct {
     {"tls_return", FOR_TLS_IN_LOOP},
     {"tls_return_by_calls", FOR_TLS_BY_CALLS},
     {"tls_free", FOR_TLS},
+    {"tls_new", FOR_TLS},
     {"tls_bio_write", FOR_TLS},
     {"tls_go_read", FOR_TLS},
     {"tls_go_text", FOR_TLS_IN_LOOP},

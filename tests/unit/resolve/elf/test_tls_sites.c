@@ -288,8 +288,8 @@ static void test_other_files_have_no_sites(void **state)
 
 static int print_sites(const char *path)
 {
-    static const char *const kinds[] = {"read", "read_ex",   "write",   "write_ex", "write_ex2",
-                                        "free", "bio_write", "go_read", "go_text",  "go_write"};
+    static const char *const kinds[] = {"read",      "read_ex", "write",   "write_ex", "write_ex2", "free",
+                                        "bio_write", "new",     "go_read", "go_text",  "go_write"};
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     struct tls_sites s;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
