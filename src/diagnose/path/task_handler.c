@@ -35,14 +35,20 @@ static uint64_t next_receive_ns(const struct flight_index *index, uint64_t cooki
     return next < socket->count ? socket->events[next].record->time_ns : UINT64_MAX;
 }
 
-/* The creator of a task, as its records have it; 0: not known. */
-static uint32_t creator_of(const struct flight_index *index, uint32_t pid, uint64_t id)
+/* A record of the task that has its creator; NULL: that is not known. */
+static const struct recorder_record *record_of_creation(const struct flight_index *index, uint32_t pid, uint64_t id)
 {
     const struct flight_list *task = flight_index_task(index, pid, id);
     for (size_t i = 0; task && i < task->count && flight_index_spend(index); i++)
         if (recorder_low(task->events[i].record->value) & RECORDER_CREATED_BY)
-            return recorder_low(task->events[i].record->value);
-    return 0;
+            return task->events[i].record;
+    return NULL;
+}
+
+/* Whether both tasks were created by the same statement: they do the same work. */
+static bool are_alike(const struct recorder_record *a, const struct recorder_record *b)
+{
+    return a && b && a->syscall != RECORDER_NO_SYSCALL && a->syscall == b->syscall;
 }
 
 /* Whether the task of this record was created by the same statement as a task that sent something on the socket: such a
@@ -50,13 +56,10 @@ static uint32_t creator_of(const struct flight_index *index, uint32_t pid, uint6
 static bool is_writer(const struct flight_index *index, const struct recorder_record *task,
                       const struct flight_list *socket)
 {
-    for (size_t i = 0; socket && task->syscall != RECORDER_NO_SYSCALL && i < socket->count && flight_index_spend(index);
-         i++) {
-        const struct recorder_record *sender =
-            socket->events[i].role == FLIGHT_SENDS ? task_record_of_operation(index, socket->events[i].record) : NULL;
-        if (sender && sender->syscall == task->syscall)
+    for (size_t i = 0; socket && i < socket->count && flight_index_spend(index); i++)
+        if (socket->events[i].role == FLIGHT_SENDS &&
+            are_alike(task, task_record_of_operation(index, socket->events[i].record)))
             return true;
-    }
     return false;
 }
 
@@ -94,13 +97,14 @@ uint64_t task_handler_find(const struct flight_index *index, uint32_t pid, uint6
                    next_ns = next_receive_ns(index, socket, begin_ns);
     if (!reader || reader == task_of_operation(index, reply))
         return 0;
-    const uint32_t creator = creator_of(index, pid, reader);
+    const struct recorder_record *made = record_of_creation(index, pid, reader);
+    const uint32_t creator = made ? recorder_low(made->value) : 0;
     const struct flight_list *connection = flight_index_socket(index, socket);
     struct found_tasks all = {0}, early = {0}, busy = {0};
     for (size_t i = flight_window_since(window, begin_ns);
          i < window->count && window->records[i].time_ns <= reply->time_ns && flight_index_spend(index); i++) {
         const struct recorder_record *r = &window->records[i];
-        if (!is_new_task(index, r, pid, reader, creator) || is_writer(index, r, connection))
+        if (!is_new_task(index, r, pid, reader, creator) || are_alike(r, made) || is_writer(index, r, connection))
             continue;
         found_add(&all, r->object);
         if (r->time_ns < next_ns)

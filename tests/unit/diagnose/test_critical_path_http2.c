@@ -139,6 +139,26 @@ static void test_new_task_that_runs_before_it_reads(void **state)
     expect_sleep_of_handler();
 }
 
+/* Over HTTP/1, net/http has the first byte of the next request read while it serves one: READER read R, and another one
+ * like it waits for what follows. MAIN serves, and replies. */
+static void test_new_task_that_reads_for_the_one_that_replies(void **state)
+{
+    (void)state;
+    put_sleep(20, 12, SYS_futex, 0x5000);
+    put_run(90, 11);
+    put_arrival(100, R);
+    put_created_at(100, 11, READER, RECORDER_TASK_RUNS, MAIN, 7);
+    put_receive(100, 11, R);
+    put_created_at(200, 11, MAIN, RECORDER_TASK_WAITS_TIMER, 1, 8);
+    put_created_at(210, 11, OTHER_HANDLER, RECORDER_TASK_WAITS_IO, MAIN, 7);
+    put_sleep(210, 11, SYS_epoll_pwait, 4);
+    put_interrupt_waking(800, 12, RECORDER_IN_HARDIRQ);
+    put_run(810, 12);
+    put_created_at(900, 12, MAIN, RECORDER_TASK_RUNS, 1, 8);
+    put_send(900, 12, R);
+    expect_sleep_of_handler();
+}
+
 /* On thread 13, which thread 11 woke as the request was read, and which wakes thread 12 to write. */
 static void test_created_task_computes(void **state)
 {
@@ -200,6 +220,7 @@ int main(void)
         cmocka_unit_test_setup(test_task_like_those_that_write, start_trace),
         cmocka_unit_test_setup(test_new_task_that_reads, start_trace),
         cmocka_unit_test_setup(test_new_task_that_runs_before_it_reads, start_trace),
+        cmocka_unit_test_setup(test_new_task_that_reads_for_the_one_that_replies, start_trace),
         cmocka_unit_test_setup(test_created_task_computes, start_trace),
         cmocka_unit_test_setup(test_created_task_gets_its_thread_back, start_trace),
     };
