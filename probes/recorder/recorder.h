@@ -59,8 +59,8 @@ enum recorder_kind {
 
     /* Tasks that a program schedules on its threads itself; in the object ring. */
     RECORDER_TASK = 16, /* flags: enum recorder_task_state, of task `object` (its id in its process), which thread `tid`
-                           runs, or ran last, or has finished something for; value: the process (high half),
-                           RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0 (low half); syscall:
+                           runs, or ran last (0: not known), or has finished something for; value: the process (high
+                           half), RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0 (low half); syscall:
                            recorder_site, RECORDER_NO_SYSCALL: not known */
 };
 

@@ -15,31 +15,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "probes/common/task.bpf.h"
-#include "probes/context/context_tables.bpf.h"
-#include "probes/recorder/recorder_put_task.bpf.h"
-
-#define GO_WAITING 4      /* the runtime's _Gwaiting */
-#define GO_SCANNED 0x1000 /* its _Gscan: a bit beside the status */
-
-/* Go's src/runtime/runtime2.go, struct g, from atomicstatus: the same in Go 1.18 to 1.26. */
-struct go_state {
-    __u32 status, stack_lock;
-    __u64 id;
-    __u64 next, waits_since;
-    __u8 reason;
-    __u8 padding[7];
-};
-
-/* The same, from parentGoid: the same since Go 1.21. */
-struct go_creation {
-    __u64 creator;   /* the id of the goroutine that created this one */
-    __u64 statement; /* the address of its go statement */
-};
-
-static __always_inline bool goroutine_read(void *to, __u32 size, __u64 address)
-{
-    return bpf_probe_read_user(to, size, (const void *)address) == 0;
-}
+#include "probes/recorder/recorder_goroutines.bpf.h"
 
 /* The address of the goroutine whose code the current thread runs, 0: none. False: not known. `ret_m`: the runtime's
  * thread. */
@@ -53,31 +29,22 @@ static __always_inline bool goroutine_of_current(const struct go_labels_layout *
     return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == *ret_m);
 }
 
-/* Records that the goroutine of `task` is in this state, with the one that created it and where, if that is known. */
-static __always_inline void record_goroutine_state(const struct recorder_place *place, const struct go_labels_layout *l,
-                                                   const struct recorder_task *task, __u8 state, __u64 now_ns)
-{
-    struct go_creation made = {};
-    const bool is_known =
-        l->g_creator && goroutine_read(&made, sizeof(made), task->address + l->g_creator) && made.creator;
-    record_task(place, task->id, state, is_known ? recorder_creator(made.creator) : 0,
-                is_known ? recorder_site(made.statement) : RECORDER_NO_SYSCALL, now_ns);
-}
-
 /* The thread no longer runs this goroutine. */
 static __always_inline void record_task_wait(const struct recorder_place *place, const struct go_labels_layout *l,
                                              struct recorder_task *task, __u64 now_ns)
 {
     struct go_state state;
     if (!goroutine_read(&state, sizeof(state), task->address + l->g_status) || state.id != task->id ||
-        (state.status & ~GO_SCANNED) != GO_WAITING)
+        !goroutine_waits(&state))
         return;
     __u32 reason = state.reason;
     if (task->is_told && task->reason == reason)
         return;
     task->is_told = 1;
     task->reason = reason;
-    record_goroutine_state(place, l, task, reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS, now_ns);
+    if (!note_goroutine(bpf_get_current_pid_tgid(), task->address, task->id, reason))
+        record_goroutine_state(place, l, bpf_get_current_pid_tgid(), task->address, task->id,
+                               goroutine_state(l, reason), now_ns);
 }
 
 /* The goroutine that gave thread `m` back to the runtime's scheduler last: its address is the first word on the
@@ -133,8 +100,10 @@ static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
         bpf_map_update_elem(&recorder_tasks, &tid, &now, BPF_ANY);
     else if (is_news)
         *last = now;
+    if (is_running && is_news)
+        note_goroutine(tid, now.address, now.id, RECORDER_NO_REASON);
     if (is_running && (is_operation || is_news))
-        record_goroutine_state(&place, l, &now, RECORDER_TASK_RUNS, now_ns);
+        record_goroutine_state(&place, l, tid, now.address, now.id, RECORDER_TASK_RUNS, now_ns);
     last = is_running ? NULL : bpf_map_lookup_elem(&recorder_tasks, &tid);
     if (last)
         record_task_wait(&place, l, last, now_ns);

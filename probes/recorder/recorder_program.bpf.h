@@ -15,9 +15,11 @@ __noinline int record_program(__u64 now_ns, __u32 moment, __u64 word)
     const struct recorder_program *program = bpf_map_lookup_elem(&recorder_programs, &pid);
     if (!program)
         return 0;
-    if (program->is_go)
+    if (program->is_go) {
         record_goroutine(now_ns, moment == RECORDER_AT_SOCKET);
-    else if (moment != RECORDER_AT_SCHEDULER)
+        if (moment == RECORDER_AT_FUTEX || moment == RECORDER_AT_SLEEP)
+            record_noted_goroutines(now_ns);
+    } else if (moment != RECORDER_AT_SCHEDULER)
         record_python(&program->python, now_ns, moment, word);
     return 0;
 }

@@ -16,17 +16,24 @@ enum recorder_moment {
     RECORDER_AT_MESSAGE,    /* its message on a socket of AF_UNIX arrives */
 };
 
-/* `how`: RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0. `site`: recorder_site, or RECORDER_NO_SYSCALL. */
-static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u32 how, __s16 site,
-                                        __u64 now_ns)
+/* Of a task of the current process. `tid`: the thread that runs it or ran it last; 0: not known. `how`:
+ * RECORDER_BY_WRITE, RECORDER_OFF_CPU, recorder_creator or 0. `site`: recorder_site, or RECORDER_NO_SYSCALL. */
+static __always_inline void record_task_of(const struct recorder_place *place, __u32 tid, __u64 id, __u8 state,
+                                           __u32 how, __s16 site, __u64 now_ns)
 {
-    const __u64 current = bpf_get_current_pid_tgid();
     struct recorder_record r = {.time_ns = now_ns,
                                 .kind = RECORDER_TASK,
                                 .flags = state,
                                 .syscall = site,
-                                .tid = current,
+                                .tid = tid,
                                 .object = id,
-                                .value = (current & 0xffffffff00000000ULL) | how};
+                                .value = (bpf_get_current_pid_tgid() & 0xffffffff00000000ULL) | how};
     recorder_put_object(place, &r);
+}
+
+/* Of the current thread. */
+static __always_inline void record_task(const struct recorder_place *place, __u64 id, __u8 state, __u32 how, __s16 site,
+                                        __u64 now_ns)
+{
+    record_task_of(place, bpf_get_current_pid_tgid(), id, state, how, site, now_ns);
 }

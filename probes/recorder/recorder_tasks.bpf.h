@@ -49,6 +49,30 @@ struct {
     __type(value, struct recorder_task);
 } recorder_tasks SEC(".maps");
 
+/* None of the runtime's reasons to wait. */
+#define RECORDER_NO_REASON 0xff
+#define RECORDER_ENDED     0xfe
+
+/* A goroutine, by the address of its `g`. Go uses that of one that has ended for the next one. */
+struct recorder_goroutine {
+    __u64 address, id;
+    __u32 reason; /* of the wait that was recorded last, since it was seen to run; RECORDER_NO_REASON; RECORDER_ENDED */
+    __u32 tid;    /* the thread that ran it when it was seen last; 0: not known */
+};
+
+#define RECORDER_GOROUTINES 16
+struct recorder_goroutines {
+    struct recorder_goroutine at[RECORDER_GOROUTINES];
+};
+
+/* The youngest goroutines of a Go program that were seen, by process. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 256);
+    __type(key, __u32);
+    __type(value, struct recorder_goroutines);
+} recorder_goroutines SEC(".maps");
+
 struct recorder_python_state {
     __u64 address;
     __u32 pid;

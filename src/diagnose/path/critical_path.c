@@ -195,8 +195,12 @@ static void go_back_to(struct path_walk *w, uint64_t from_ns)
  * it; this wait says nothing about the request. */
 static void add_self_scheduled(struct path_walk *w, const struct work_slice *slice, uint64_t start_ns, uint32_t waker)
 {
+    struct work_slice elsewhere; /* the task ran there after this wait began */
     if (path_task_follow(w, start_ns, waker) || path_task_go_to_last_run(w))
         return;
+    if (!slice && task_run_find(w->index, w->task_pid, w->task, start_ns, w->t_ns) &&
+        path_walk_previous(w, w->t_ns, &elsewhere) && elsewhere.end_ns > start_ns)
+        slice = &elsewhere;
     path_walk_add_unattributed(w, slice ? slice->end_ns : start_ns, "the program schedules its work on threads itself");
     if (slice)
         path_walk_go_to(w, slice->tid, slice->end_ns);

@@ -78,25 +78,14 @@ static bool follow_waker(struct path_walk *w, const struct recorder_record *wait
     return true;
 }
 
-/* The task that serves the request did not wait before: thread `waker`, which woke the current one, ran it then, or
- * read the request and so created it. */
+/* The task did not wait before: thread `waker`, which woke the current one, ran it then. Or it was created for the
+ * request, which `waker` had read. */
 static bool follow_giver(struct path_walk *w, uint32_t waker)
 {
-    if (!w->is_handler)
-        return false;
     if (!task_own_find(w->index, waker, w->task, w->floor_ns, w->t_ns + 1))
-        return path_walk_go_to_own(w, waker, w->t_ns);
+        return w->is_handler && path_walk_go_to_own(w, waker, w->t_ns);
     path_walk_go_to(w, waker, w->t_ns);
     return true;
-}
-
-static void add_wait(struct path_walk *w, const struct recorder_record *wait)
-{
-    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
-    task_wait_explain(wait, &s);
-    path_walk_add(w, wait->time_ns, s);
-    w->depth = 0;
-    path_walk_go_to(w, wait->tid, wait->time_ns);
 }
 
 static const struct recorder_record *find_wait(const struct path_walk *w)
@@ -155,12 +144,73 @@ static bool skip_to_waiting(struct path_walk *w)
     return true;
 }
 
+static void add_explained(struct path_walk *w, const struct recorder_record *wait)
+{
+    struct path_segment s = path_walk_segment(w->thread, REQUEST_PART_UNATTRIBUTED);
+    task_wait_explain(wait, &s);
+    path_walk_add(w, wait->time_ns, s);
+    w->depth = 0;
+}
+
+/* Nothing earlier is recorded of the task, nor of what it waited for. */
+static void go_to_last_work(struct path_walk *w)
+{
+    struct work_slice slice;
+    if (path_task_go_to_last_run(w) || skip_to_waiting(w))
+        return;
+    const bool is_known = path_walk_previous(w, w->t_ns, &slice);
+    path_walk_add_unattributed(w, is_known ? slice.end_ns : w->floor_ns,
+                               "the program schedules its work on threads itself");
+    if (is_known)
+        path_walk_go_to(w, slice.tid, slice.end_ns);
+}
+
+static bool follow_created(struct path_walk *w, const struct recorder_record *wait);
+
+/* Goes on before this wait, which began at w->t_ns, in the thread that ran the task. If that is not known: before the
+ * task's earlier waits, or where it last ran. */
+static void go_before_wait(struct path_walk *w, const struct recorder_record *wait)
+{
+    while (!wait->tid && w->t_ns > w->floor_ns) {
+        wait = find_wait(w);
+        if (!wait) {
+            go_to_last_work(w);
+            return;
+        }
+        if (wait->flags == RECORDER_TASK_WAITS_TASK && (follow_answer(w, wait) || follow_created(w, wait)))
+            return;
+        add_explained(w, wait);
+    }
+    if (wait->tid)
+        path_walk_go_to(w, wait->tid, wait->time_ns);
+}
+
+static void add_wait(struct path_walk *w, const struct recorder_record *wait)
+{
+    add_explained(w, wait);
+    go_before_wait(w, wait);
+}
+
+/* The task waited for one that it had created, which waited itself meanwhile. False: no such task is known. */
+static bool follow_created(struct path_walk *w, const struct recorder_record *wait)
+{
+    const struct recorder_record *its_wait = w->waiting_count < PATH_TASKS_MAX && wait->time_ns < w->t_ns
+                                                 ? task_created_wait_find(w->index, w->task_pid, w->task, wait, w->t_ns)
+                                                 : NULL;
+    if (!its_wait)
+        return false;
+    follow_other(w, wait, its_wait->object);
+    add_wait(w, its_wait);
+    return true;
+}
+
 bool path_task_follow(struct path_walk *w, uint64_t left_ns, uint32_t waker)
 {
     const struct recorder_record *wait = find_wait(w);
     if (!wait)
         return stay_on_thread(w, left_ns) || (waker && follow_giver(w, waker)) || skip_to_waiting(w);
-    if (wait->flags == RECORDER_TASK_WAITS_TASK && (follow_answer(w, wait) || (waker && follow_waker(w, wait, waker))))
+    if (wait->flags == RECORDER_TASK_WAITS_TASK &&
+        (follow_answer(w, wait) || follow_created(w, wait) || (waker && follow_waker(w, wait, waker))))
         return true;
     add_wait(w, wait);
     return true;
@@ -187,7 +237,7 @@ bool path_task_leave(struct path_walk *w, uint64_t from_ns)
     path_walk_add(w, other->time_ns, s);
     if (!wait)
         return skip_to_waiting(w);
-    if (wait->flags == RECORDER_TASK_WAITS_TASK && follow_answer(w, wait))
+    if (wait->flags == RECORDER_TASK_WAITS_TASK && (follow_answer(w, wait) || follow_created(w, wait)))
         return true;
     if (can_follow_other(w, wait, other->object))
         follow_other(w, wait, other->object);
@@ -203,5 +253,6 @@ void path_task_return(struct path_walk *w)
     w->floor_ns = waiting->floor_ns;
     w->is_inferred = waiting->was_inferred;
     w->depth = 0;
-    path_walk_go_to(w, waiting->wait->tid, waiting->wait->time_ns);
+    w->t_ns = waiting->wait->time_ns < w->t_ns ? waiting->wait->time_ns : w->t_ns;
+    go_before_wait(w, waiting->wait);
 }

@@ -81,7 +81,7 @@ void path_walk_go_to_sender(struct path_walk *w, uint32_t tid, uint64_t t_ns)
     const struct recorder_record *task = NULL;
     if (w->schedules_itself && w->depth == 0)
         task = task_place_find(w->index, w->task_pid, w->task, tid, w->out->begin_ns, t_ns);
-    if (!task || task->tid == tid) {
+    if (!task || !task->tid || task->tid == tid) {
         path_walk_go_to(w, tid, t_ns);
         return;
     }

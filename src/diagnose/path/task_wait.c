@@ -388,6 +388,27 @@ const struct recorder_record *task_answer_find(const struct flight_index *index,
     return NULL;
 }
 
+const struct recorder_record *task_created_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                                     const struct recorder_record *wait, uint64_t t_ns)
+{
+    const struct flight_window *window = flight_index_window(index);
+    const uint64_t since_ns = wait->time_ns > HAND_OVER_NS ? wait->time_ns - HAND_OVER_NS : 0;
+    const struct recorder_record *found = NULL;
+    for (size_t i = flight_window_since(window, t_ns > HAND_OVER_NS ? t_ns - HAND_OVER_NS : 0);
+         i < window->count && window->records[i].time_ns <= t_ns + HAND_OVER_NS && flight_index_spend(index); i++) {
+        const struct recorder_record *r = &window->records[i];
+        if (r->kind != RECORDER_TASK || recorder_high(r->value) != pid ||
+            recorder_low(r->value) != recorder_creator(id) || (found && found->object == r->object))
+            continue;
+        const struct recorder_record *its_wait =
+            task_wait_find(index, pid, r->object, since_ns, r->time_ns < t_ns ? r->time_ns : t_ns);
+        if (its_wait && found)
+            return NULL;
+        found = its_wait ?: found;
+    }
+    return found;
+}
+
 void task_wait_explain(const struct recorder_record *wait, struct path_segment *segment)
 {
     segment->is_inferred = true;

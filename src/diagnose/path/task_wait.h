@@ -87,5 +87,11 @@ bool task_serves(const struct flight_index *index, uint32_t pid, uint64_t id, ui
 const struct recorder_record *task_answer_find(const struct flight_index *index, uint32_t pid, uint64_t except,
                                                const struct recorder_record *wait, uint64_t begin_ns, uint64_t t_ns);
 
+/* Returns the last wait until `t_ns`, as task_wait_find does, of the only task that task `id` of process `pid` had
+ * created, that waited while `id` was in `wait`, and that was seen again when this wait ended, at `t_ns`: the wait may
+ * have been for that task. NULL if there is no such task, or if there are several. */
+const struct recorder_record *task_created_wait_find(const struct flight_index *index, uint32_t pid, uint64_t id,
+                                                     const struct recorder_record *wait, uint64_t t_ns);
+
 /* Sets kind, owner, is_inferred and reason of `segment`, which is such a wait. */
 void task_wait_explain(const struct recorder_record *wait, struct path_segment *segment);

@@ -65,6 +65,7 @@ static void choose_maps(struct tables_bpf *k, const struct shared_tables_options
     set_map_wanted(k->maps.go_labels, unwinds);
     set_map_wanted(k->maps.recorder_programs, unwinds && options->recorder_bytes > 0);
     set_map_wanted(k->maps.recorder_tasks, unwinds && options->recorder_bytes > 0);
+    set_map_wanted(k->maps.recorder_goroutines, unwinds && options->recorder_bytes > 0);
     set_map_wanted(k->maps.recorder_python_threads, unwinds && options->recorder_bytes > 0);
     set_map_wanted(k->maps.recorder_gil_waits, unwinds && options->recorder_bytes > 0);
     set_map_wanted(k->maps.thread_links, options->links);

@@ -273,7 +273,7 @@ static void test_wait_that_has_ended(void **state)
     (void)state;
     put_move_to_other_thread(RECORDER_TASK_WAITS_TIMER);
     put_task(400, 13, TASK, RECORDER_TASK_RUNS);
-    expect_task_path(12, "unattributed 12 100-800 unknown\nrun_queue 12 800-810\ncpu 12 810-900\n");
+    expect_task_path(12, "cpu 11 100-200\nunattributed 12 200-800 unknown\nrun_queue 12 800-810\ncpu 12 810-900\n");
 }
 
 /* The task goes on on thread 13, and is seen there. Its wait after that is not seen. Thread 12, which replies,
@@ -303,8 +303,10 @@ static void test_task_that_was_seen_running_before_its_wait(void **state)
 {
     (void)state;
     put_run_elsewhere(0);
-    expect_task_path(12, "unattributed 13 100-300 unknown\nrun_queue 13 300-310\ncpu 13 310-400\nrun_queue 13 400-410\n"
-                         "cpu 13 410-500\nunattributed 12 500-700 unknown\nrun_queue 12 700-710\ncpu 12 710-900\n");
+    expect_task_path(
+        12,
+        "cpu 11 100-200\nunattributed 13 200-300 unknown\nrun_queue 13 300-310\ncpu 13 310-400\nrun_queue 13 400-410\n"
+        "cpu 13 410-500\nunattributed 12 500-700 unknown\nrun_queue 12 700-710\ncpu 12 710-900\n");
 }
 
 /* What the thread did for others meanwhile says nothing about the task. */
@@ -312,8 +314,10 @@ static void test_task_whose_thread_served_others_before(void **state)
 {
     (void)state;
     put_run_elsewhere(800);
-    expect_task_path(12, "unattributed 13 100-300 unknown\nrun_queue 13 300-310\ncpu 13 310-400\nrun_queue 13 400-410\n"
-                         "cpu 13 410-500\nunattributed 12 500-800 unknown\ncpu 12 800-900 inferred\n");
+    expect_task_path(
+        12,
+        "cpu 11 100-200\nunattributed 13 200-300 unknown\nrun_queue 13 300-310\ncpu 13 310-400\nrun_queue 13 400-410\n"
+        "cpu 13 410-500\nunattributed 12 500-800 unknown\ncpu 12 800-900 inferred\n");
 }
 
 static void test_two_waits(void **state)
