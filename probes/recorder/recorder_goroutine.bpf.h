@@ -74,7 +74,8 @@ static __always_inline void record_goroutine_between(const struct recorder_place
 }
 
 /* Of the current thread. `is_operation`: it sends or receives, so that its goroutine is recorded in any case;
- * otherwise only if the thread ran another one before, or this one has waited since. */
+ * otherwise only if the thread ran another one before, or this one has waited since. Returns 1 if the runtime has the
+ * thread run goroutines. */
 static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
 {
     const struct recorder_place place = recorder_place();
@@ -107,5 +108,5 @@ static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
     last = is_running ? NULL : bpf_map_lookup_elem(&recorder_tasks, &tid);
     if (last)
         record_task_wait(&place, l, last, now_ns);
-    return 0;
+    return 1;
 }

@@ -1,7 +1,7 @@
-/* The youngest goroutines of a Go program that the recorder has seen. Whenever a thread of the program goes to sleep,
- * they are examined, and those that have begun to wait since are recorded; without a thread if they were not seen
- * before. Go uses the `g` of a goroutine that has ended for one that it creates, the last one that ended first: so new
- * goroutines are found, too, although no thread was seen to run them.
+/* The youngest goroutines of a Go program that the recorder has seen. Whenever a thread that runs goroutines goes to
+ * sleep, they are examined, and those that have begun to wait since are recorded; without a thread if they were not
+ * seen before. Go uses the `g` of a goroutine that has ended for one that it creates, the last one that ended first: so
+ * new goroutines are found, too, although no thread was seen to run them.
  *
  * Several CPUs write to the same entries at the same time. An entry that is of two goroutines then fits neither. */
 #pragma once
@@ -66,14 +66,18 @@ static const struct recorder_goroutines no_goroutines = {};
 __noinline int note_goroutine(__u32 tid, __u64 address, __u64 id, __u32 reason)
 {
     const __u32 pid = bpf_get_current_pid_tgid() >> 32;
-    struct recorder_goroutines *seen = has_tasks ? bpf_map_lookup_elem(&recorder_goroutines, &pid) : NULL;
+    struct recorder_goroutines *seen;
     __u64 least = ~0ULL;
     __u32 place = 0;
-    if (!seen) {
-        if (has_tasks)
-            bpf_map_update_elem(&recorder_goroutines, &pid, &no_goroutines, BPF_NOEXIST);
+    if (!has_tasks)
         return 0;
+    seen = bpf_map_lookup_elem(&recorder_goroutines, &pid);
+    if (!seen) {
+        bpf_map_update_elem(&recorder_goroutines, &pid, &no_goroutines, BPF_NOEXIST);
+        seen = bpf_map_lookup_elem(&recorder_goroutines, &pid);
     }
+    if (!seen)
+        return 0;
     for (__u32 i = 0; i < RECORDER_GOROUTINES; i++) {
         const struct recorder_goroutine *g = &seen->at[i];
         if (g->address == address) {

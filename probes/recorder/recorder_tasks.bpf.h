@@ -60,7 +60,7 @@ struct recorder_goroutine {
     __u32 tid;    /* the thread that ran it when it was seen last; 0: not known */
 };
 
-#define RECORDER_GOROUTINES 16
+#define RECORDER_GOROUTINES 32
 struct recorder_goroutines {
     struct recorder_goroutine at[RECORDER_GOROUTINES];
 };

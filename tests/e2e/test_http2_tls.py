@@ -179,6 +179,20 @@ def test_path_follows_the_goroutine_that_serves_the_stream(sonde, agent, run, ce
     client.close()
 
 
+@pytest.mark.statistical
+def test_goroutine_behind_another_that_waits_for_a_lock(sonde, agent, run, certificate):  # noqa: F811
+    """Of two requests at once, one takes the lock; the other one waits for a goroutine of its own, which waits for the lock. Neither does a system call."""
+    watching = watch(agent)
+    server, port = start_go(run, watching, certificate)
+    clients = [connect(port), connect(port)]
+    for _ in range(SLEEPS // 2):
+        assert all(client.reply(stream)[":status"] == "200" for client, stream in [(client, client.ask("/lock")) for client in clients])
+    found = recorded(sonde, watching, SLEEPS, route="/lock", pid=server.pid)
+    waited = [sum(part["ns"] for part in parts_of(request, "lock")) / request["duration_ns"] for request in found]
+    assert sum(share > 0.9 for share in waited) >= SLEEPS * 0.7, found
+    close(clients)
+
+
 # ---- other projects' clients ----
 
 @pytest.mark.peer

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -45,6 +46,22 @@ func reuse(address string) string {
 	return ask(conn, "GET /of/reused HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
+var lock sync.Mutex
+
+// Waits for a goroutine that takes the lock and keeps it while it sleeps, and then for the lock.
+func waitForLock() {
+	held := make(chan bool)
+	go func() {
+		lock.Lock()
+		close(held)
+		time.Sleep(100 * time.Millisecond)
+		lock.Unlock()
+	}()
+	<-held
+	lock.Lock()
+	lock.Unlock()
+}
+
 func main() {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -59,6 +76,10 @@ func main() {
 	})
 	http.HandleFunc("/sleep", func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(100 * time.Millisecond)
+		fmt.Fprint(w, "ok")
+	})
+	http.HandleFunc("/lock", func(w http.ResponseWriter, r *http.Request) {
+		waitForLock()
 		fmt.Fprint(w, "ok")
 	})
 	http.HandleFunc("/reused", func(w http.ResponseWriter, r *http.Request) {

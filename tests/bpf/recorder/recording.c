@@ -25,11 +25,12 @@ static void expect_refused_without_recorder(int method, const struct task_filter
     shared_tables_free(tables);
 }
 
-bool recording_begin_by(struct recording *r, uint32_t records, int method)
+static bool begin(struct recording *r, uint32_t records, int method, size_t unwind_bytes)
 {
     static const struct task_filter filter;
     const uint64_t bytes = (uint64_t)libbpf_num_possible_cpus() * 2 * records * sizeof(struct recorder_record);
-    const struct shared_tables_options wanted = {.filter = &filter, .recorder_bytes = bytes};
+    const struct shared_tables_options wanted = {
+        .filter = &filter, .unwind_bytes = unwind_bytes, .recorder_bytes = bytes};
     struct attach_report report = {0};
     *r = (struct recording){0};
     assert_int_equal(shared_tables_new(&wanted, &r->tables), 0);
@@ -49,6 +50,17 @@ bool recording_begin_by(struct recording *r, uint32_t records, int method)
     assert_int_equal(source_recorder.start(r->recorder), 0);
     r->start_ns = clock_monotonic_ns();
     return true;
+}
+
+bool recording_begin_by(struct recording *r, uint32_t records, int method)
+{
+    return begin(r, records, method, 0);
+}
+
+void recording_begin_with_tasks(struct recording *r, uint32_t records)
+{
+    assert_true(begin(r, records, REQUEST_METHOD_BEST, 1 << 20));
+    assert_true(shared_tables_has_tasks(r->tables));
 }
 
 void recording_begin(struct recording *r, uint32_t records)

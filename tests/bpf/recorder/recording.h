@@ -32,6 +32,8 @@ struct recording {
 void recording_begin(struct recording *r, uint32_t records);
 /* The same with this attach method of requests only (request_attach.h). False: this kernel does not have it. */
 bool recording_begin_by(struct recording *r, uint32_t records, int method);
+/* recording_begin for tests of tasks that programs schedule themselves. */
+void recording_begin_with_tasks(struct recording *r, uint32_t records);
 /* recording_begin for tests of sockets: skips the test where records do not name sockets by their cookies. */
 void recording_begin_or_skip(struct recording *r, uint32_t records);
 void recording_end(struct recording *r);
@@ -67,3 +69,6 @@ void test_every_attach_method(void **state);
 
 /* In test_recorder_files.c. */
 void test_files_that_are_waited_for(void **state);
+
+/* In test_recorder_goroutines.c. */
+void test_goroutines_that_no_thread_is_seen_to_run(void **state);

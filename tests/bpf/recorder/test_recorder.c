@@ -322,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_control_frames),
         cmocka_unit_test(test_every_attach_method),
         cmocka_unit_test(test_files_that_are_waited_for),
+        cmocka_unit_test(test_goroutines_that_no_thread_is_seen_to_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
