@@ -29,22 +29,23 @@ static __always_inline bool goroutine_of_current(const struct go_labels_layout *
     return !*ret || (goroutine_read(&its_m, 8, *ret + l->g_m) && its_m == *ret_m);
 }
 
-/* The thread no longer runs this goroutine. */
-static __always_inline void record_task_wait(const struct recorder_place *place, const struct go_labels_layout *l,
+/* The thread no longer runs this goroutine. Returns true if it has begun to wait since it was seen last. */
+static __always_inline bool record_task_wait(const struct recorder_place *place, const struct go_labels_layout *l,
                                              struct recorder_task *task, __u64 now_ns)
 {
     struct go_state state;
     if (!goroutine_read(&state, sizeof(state), task->address + l->g_status) || state.id != task->id ||
         !goroutine_waits(&state))
-        return;
+        return false;
     __u32 reason = state.reason;
     if (task->is_told && task->reason == reason)
-        return;
+        return false;
     task->is_told = 1;
     task->reason = reason;
     if (!note_goroutine(bpf_get_current_pid_tgid(), task->address, task->id, reason))
         record_goroutine_state(place, l, bpf_get_current_pid_tgid(), task->address, task->id,
                                goroutine_state(l, reason), now_ns);
+    return true;
 }
 
 /* The goroutine that gave thread `m` back to the runtime's scheduler last: its address is the first word on the
@@ -74,8 +75,8 @@ static __always_inline void record_goroutine_between(const struct recorder_place
 }
 
 /* Of the current thread. `is_operation`: it sends or receives, so that its goroutine is recorded in any case;
- * otherwise only if the thread ran another one before, or this one has waited since. Returns 1 if the runtime has the
- * thread run goroutines. */
+ * otherwise only if the thread ran another one before, or this one has waited since. Returns 1 if the
+ * thread has run any since it was seen last. */
 static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
 {
     const struct recorder_place place = recorder_place();
@@ -91,8 +92,7 @@ static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
                    : !goroutine_that_left(l, m, &now))
         return 0;
     struct recorder_task *last = bpf_map_lookup_elem(&recorder_tasks, &tid);
-    if (last && last->id != now.id)
-        record_task_wait(&place, l, last, now_ns);
+    bool has_run = last && last->id != now.id && record_task_wait(&place, l, last, now_ns);
     const bool is_news = !last || last->id != now.id || (is_running && last->is_told);
     now.before = last ? last->before : 0;
     if (is_running && is_news)
@@ -107,6 +107,6 @@ static __noinline int record_goroutine(__u64 now_ns, bool is_operation)
         record_goroutine_state(&place, l, tid, now.address, now.id, RECORDER_TASK_RUNS, now_ns);
     last = is_running ? NULL : bpf_map_lookup_elem(&recorder_tasks, &tid);
     if (last)
-        record_task_wait(&place, l, last, now_ns);
-    return 1;
+        has_run |= record_task_wait(&place, l, last, now_ns);
+    return has_run || is_news;
 }

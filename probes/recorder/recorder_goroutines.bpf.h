@@ -1,4 +1,4 @@
-/* The youngest goroutines of a Go program that the recorder has seen. Whenever a thread that runs goroutines goes to
+/* The youngest goroutines of a Go program that the recorder has seen. Whenever a thread that has run goroutines goes to
  * sleep, they are examined, and those that have begun to wait since are recorded; without a thread if they were not
  * seen before. Go uses the `g` of a goroutine that has ended for one that it creates, the last one that ended first: so
  * new goroutines are found, too, although no thread was seen to run them.

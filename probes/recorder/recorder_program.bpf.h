@@ -16,8 +16,8 @@ __noinline int record_program(__u64 now_ns, __u32 moment, __u64 word)
     if (!program)
         return 0;
     if (program->is_go) {
-        const bool runs_goroutines = record_goroutine(now_ns, moment == RECORDER_AT_SOCKET);
-        if (runs_goroutines && (moment == RECORDER_AT_FUTEX || moment == RECORDER_AT_SLEEP))
+        const bool has_run = record_goroutine(now_ns, moment == RECORDER_AT_SOCKET);
+        if (has_run && (moment == RECORDER_AT_FUTEX || moment == RECORDER_AT_SLEEP))
             record_noted_goroutines(now_ns);
     } else if (moment != RECORDER_AT_SCHEDULER)
         record_python(&program->python, now_ns, moment, word);

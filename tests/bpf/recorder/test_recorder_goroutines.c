@@ -79,12 +79,19 @@ static void *run_first_goroutine(void *context)
     return NULL;
 }
 
-/* The current thread runs goroutines, and has none. */
+/* The current thread runs goroutines, and has none now. */
 static void become_idle(void)
 {
     idle_scheduler.m = &idle_m;
     idle_scheduler.scheduled_at = (uint64_t)(uintptr_t)(idle_stack + 1);
     thread_g = &idle_scheduler;
+}
+
+/* The recorder examines goroutines when a thread that has run one goes to sleep. */
+static void run_another_and_sleep(void)
+{
+    gone.state.id++;
+    usleep(1000);
 }
 
 static void wait_as(struct fake_g *waiting, uint64_t id, uint8_t reason)
@@ -93,7 +100,7 @@ static void wait_as(struct fake_g *waiting, uint64_t id, uint8_t reason)
     waiting->state.id = id;
     waiting->state.reason = reason;
     waiting->state.status = WAITING;
-    usleep(1000); /* the recorder looks then */
+    run_another_and_sleep();
 }
 
 /* The records of goroutine `id` that wait for this: how many, and the last one. */
@@ -134,13 +141,13 @@ void test_goroutines_that_no_thread_is_seen_to_run(void **state)
     become_idle();
     wait_as(&g, FIRST, FOR_TIMER);
     wait_as(&g, FIRST, FOR_LOCK); /* having run somewhere */
-    usleep(1000);
+    run_another_and_sleep();
     wait_as(&g, SECOND, FOR_TIMER); /* which uses the same memory */
     free_g.state.id = UNSEEN;
     free_g.state.status = DEAD;
     g.state.next = &free_g; /* the next one in the list of free ones */
     g.state.status = DEAD;
-    usleep(1000);
+    run_another_and_sleep();
     wait_as(&free_g, THIRD, FOR_LOCK);
     thread_g = NULL;
     struct flight_window w = recording_window(&r);
