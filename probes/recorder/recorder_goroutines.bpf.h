@@ -45,7 +45,9 @@ static __always_inline bool goroutine_waits(const struct go_state *state)
 /* enum recorder_task_state of a goroutine that waits for this reason. */
 static __always_inline __u8 goroutine_state(const struct go_labels_layout *l, __u32 reason)
 {
-    return reason < GO_WAITS_MAX ? l->waits[reason] : RECORDER_TASK_WAITS;
+    __u64 at = reason;
+    asm volatile("" : "+r"(at)); /* Linux 5.10 forgets the bound of a value that the compiler reads from the stack again */
+    return at < GO_WAITS_MAX ? l->waits[at] : RECORDER_TASK_WAITS;
 }
 
 /* Records that a goroutine is in this state, with the one that created it and where, if that is known. `tid`: as
@@ -110,9 +112,11 @@ static __always_inline void note_free_goroutine(const struct go_labels_layout *l
 /* Records the waits that have begun since they were noted. */
 __noinline int record_noted_goroutines(__u64 now_ns)
 {
-    const struct recorder_place place = recorder_place();
     const __u32 pid = bpf_get_current_pid_tgid() >> 32;
-    if (!place.cpu || !has_tasks)
+    if (!has_tasks) /* first: without a recorder, there is no map of places */
+        return 0;
+    const struct recorder_place place = recorder_place();
+    if (!place.cpu)
         return 0;
     const struct go_labels_layout *l = bpf_map_lookup_elem(&go_labels, &pid);
     struct recorder_goroutines *seen = bpf_map_lookup_elem(&recorder_goroutines, &pid);
