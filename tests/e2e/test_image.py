@@ -26,6 +26,11 @@ def image(tmp_path_factory):
     return build(tmp_path_factory.mktemp("image"))
 
 
+def tag(image):
+    (only,) = json.loads((image / "index.json").read_text())["manifests"]
+    return only["annotations"]["org.opencontainers.image.ref.name"]
+
+
 def blob(image, descriptor):
     content = (image / "blobs" / descriptor["digest"].replace(":", "/")).read_bytes()
     assert descriptor["digest"] == f"sha256:{hashlib.sha256(content).hexdigest()}" and descriptor["size"] == len(content), descriptor
@@ -53,6 +58,13 @@ def test_blobs_have_their_digests(image, manifest):
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(gzip.decompress(blob(image, layer))).hexdigest()}"]
     assert config["os"] == "linux" and config["config"]["Entrypoint"] == ["/usr/bin/sonde"]
     assert len(list((image / "blobs/sha256").iterdir())) == 3 and json.loads((image / "oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
+
+
+def test_tag_names_the_commit(image):
+    commit = subprocess.run(["git", "-C", TOP, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True)
+    version = subprocess.run([TOP / "packaging/version"], capture_output=True, text=True, check=True).stdout
+    assert re.fullmatch(r"\w[\w.-]{0,127}", tag(image)) and re.split(r"\W+", tag(image)) == re.split(r"\W+", version.strip())
+    assert commit.returncode != 0 or "~" not in version or commit.stdout.strip() in tag(image)
 
 
 def test_every_library_is_there_and_its_package_named(root_folder):
@@ -92,7 +104,7 @@ def test_image_is_reproducible(image, tmp_path):
 
 @pytest.mark.peer
 def test_skopeo_and_umoci_read_the_image(image, manifest, root_folder, tmp_path):
-    version = re.search(r"^ *version: '([^']*)',$", (TOP / "meson.build").read_text(), re.M)[1]
+    version = tag(image)
     inspected = json.loads(subprocess.run([need_command("skopeo"), "inspect", f"oci:{image}:{version}"], capture_output=True, check=True, timeout=60).stdout)
     assert inspected["Os"] == "linux" and inspected["Layers"] == [layer["digest"] for layer in manifest["layers"]]
     assert inspected["Labels"] == manifest["annotations"] and inspected["Labels"]["org.opencontainers.image.version"] == version
