@@ -10,7 +10,7 @@ from harness.paths import BUILD, TOP
 
 CHART, MANIFEST, VALUES = TOP / "packaging/helm/sonde", TOP / "packaging/kubernetes/sonde.yaml", TOP / "packaging/kubernetes/values.yaml"
 CHECK = BUILD / "kubernetes/check"
-IMAGE = {"image": {"repository": "registry.example/sonde"}}
+IMAGE = {"image": {"repository": "registry.example/sonde", "tag": "0.1.0-git1.0"}}
 
 
 def objects(text):
@@ -46,7 +46,7 @@ def test_arguments_are_those_of_the_agent(sonde, tmp_path):
     subcommand, *arguments = container(found)["args"]
     arguments = [argument.replace("/etc/sonde/token/", f"{tmp_path}/").replace("/etc/sonde/", f"{tmp_path}/") for argument in arguments]
     done = subprocess.run([sonde, subcommand, *arguments, "--print-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0 and yaml.safe_load(done.stdout)["page"]["listen"] == "0.0.0.0:7070", done.stderr
+    assert done.returncode == 0 and yaml.safe_load(done.stdout)["page"]["listen"] == "127.0.0.1:7070", done.stderr
 
 
 def test_selectors_and_mounts_agree():
@@ -78,7 +78,8 @@ def test_token_of_the_chart_is_one_that_the_agent_accepts(render):
 
 @pytest.mark.peer
 def test_all_values_are_rendered(render):
-    values = IMAGE | {"tls": {"secretName": "sonde-tls", "serverName": "sonde.example"}, "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    values = IMAGE | {"tls": {"secretName": "sonde-tls", "serverName": "sonde.example"}, "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "sampleLimit": 7},
+                      "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
                       "token": {"secretName": "own"}, "config": {"off_cpu": {"enabled": True}}, "page": {"enabled": False, "port": 9999}, "hostNetwork": False,
                       "hostPaths": {"containerRuntime": "", "tracing": "/sys/kernel/tracing"}, "priorityClassName": "system-node-critical",
                       "affinity": {"nodeAffinity": {}}, "podLabels": {"team": "a"}, "podAnnotations": {"a": "b"}, "nodeSelector": {"pool": "x"},
@@ -86,12 +87,30 @@ def test_all_values_are_rendered(render):
     found = objects(render(values))
     pod, own = found["DaemonSet"]["spec"]["template"], container(found)
     assert own["args"][0] == "agent" and "--listen=0.0.0.0:9999" in own["args"] and "--set=page.tls_key=/etc/sonde/tls/tls.key" in own["args"]
-    assert own["livenessProbe"]["httpGet"]["scheme"] == "HTTPS" and "/run/containerd" not in str(pod) and "Secret" not in found
+    assert own["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "page", "scheme": "HTTPS"}
+    assert "/run/containerd" not in str(pod) and "Secret" not in found
     assert pod["metadata"]["labels"]["team"] == "a" and pod["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}] and pod["spec"]["dnsPolicy"] == "ClusterFirst"
     assert yaml.safe_load(found["ConfigMap"]["data"]["sonde.yaml"]) == {"off_cpu": {"enabled": True}}
     (endpoint,) = found["ServiceMonitor"]["spec"]["endpoints"]
     assert endpoint["scheme"] == "https" and endpoint["authorization"]["credentials"] == {"name": "own", "key": "token"} and endpoint["tlsConfig"]["serverName"] == "sonde.example"
+    assert found["ServiceMonitor"]["spec"]["sampleLimit"] == 7
+    assert found["Service"]["metadata"]["labels"][found["ServiceMonitor"]["spec"]["jobLabel"]] == "sonde"
     assert found["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items() <= found["Service"]["metadata"]["labels"].items()
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("values, address", [({}, "127.0.0.1"), ({"tls": {"secretName": "sonde-tls"}}, "0.0.0.0"), ({"page": {"listen": "0.0.0.0"}}, "0.0.0.0"),
+                                             ({"tls": {"secretName": "sonde-tls"}, "page": {"listen": "127.0.0.1"}}, "127.0.0.1")])
+def test_other_machines_reach_the_agent_only_with_tls_or_by_choice(render, values, address):
+    own = container(objects(render(IMAGE | values)))
+    assert f"--listen={address}:7070" in own["args"] and own["livenessProbe"]["httpGet"]["host"] == own["startupProbe"]["httpGet"]["host"] == "127.0.0.1"
+
+
+@pytest.mark.peer
+def test_rules_of_the_chart_are_those_of_the_packages(render):
+    found = objects(render(IMAGE | {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}}))["PrometheusRule"]
+    groups = [group for path in sorted((TOP / "packaging/prometheus").glob("*.rules.yml")) for group in yaml.safe_load(path.read_text())["groups"]]
+    assert len(groups) > 5 and found["spec"]["groups"] == groups and found["metadata"]["labels"]["release"] == "prometheus"
 
 
 @pytest.mark.peer
@@ -102,7 +121,8 @@ def test_profile_of_apparmor_is_named_as_the_version_wants(render):
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("values, why", [({}, "image.repository"), (IMAGE | {"tolerations": "all"}, "tolerations"), (IMAGE | {"toleration": []}, "toleration"),
+@pytest.mark.parametrize("values, why", [({}, "image.repository"), ({"image": {"repository": "a"}}, "image.tag"), (IMAGE | {"serviceMonitor": {"enabled": True}}, "serviceMonitor.enabled needs tls.secretName"),
+                                         (IMAGE | {"hostNetwork": False}, "hostNetwork: false needs"), (IMAGE | {"page": {"listen": "::"}}, "listen"), (IMAGE | {"tolerations": "all"}, "tolerations"), (IMAGE | {"toleration": []}, "toleration"),
                                          (IMAGE | {"resources": {"limit": {}}}, 'unknown field "spec.template.spec.containers[0].resources.limit"')])
 def test_wrong_values_are_refused(render, values, why):
     with pytest.raises(AssertionError, match=why.replace("[", r"\[").replace("]", r"\]")):

@@ -15,3 +15,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "sonde.scheme" -}}
 {{ if .Values.tls.secretName }}https{{ else }}http{{ end }}
 {{- end }}
+
+{{- define "sonde.listen" -}}
+{{ .Values.page.listen | default (ternary "0.0.0.0" "127.0.0.1" (not (empty .Values.tls.secretName))) }}
+{{- end }}
