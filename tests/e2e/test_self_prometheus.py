@@ -19,10 +19,11 @@ tests:
       - {{series: 'sonde_self_probe_attached{{instance="healthy",probe="requests",method="fentry"}}', values: '1x40'}}
       - {{series: 'sonde_self_probe_attached{{instance="blind",probe="requests",method=""}}', values: '0x40'}}
       - {{series: 'sonde_requests_tls_stopped{{instance="healthy"}}', values: '0x40'}}
-      - {{series: 'sonde_requests_tls_attachments_refused_total{{instance="healthy"}}', values: '0x40'}}
+      - {{series: 'sonde_requests_tls_attachments_refused{{instance="healthy"}}', values: '0x40'}}
       - {{series: 'sonde_requests_tls_stopped{{instance="blind"}}', values: '0x5 1x35'}}
-      - {{series: 'sonde_requests_tls_attachments_refused_total{{instance="blind"}}', values: '3x40'}}
-      - {{series: 'sonde_requests_tls_attachments_refused_total{{instance="refused"}}', values: '3x40'}}
+      - {{series: 'sonde_requests_tls_attachments_refused{{instance="blind"}}', values: '3x40'}}
+      - {{series: 'sonde_requests_tls_attachments_refused{{instance="refused"}}', values: '3x40'}}
+      - {{series: 'sonde_requests_tls_attachments_refused{{instance="ended"}}', values: '3x10 0x30'}}
       - {{series: 'sonde_self_budget_detail{{instance="healthy",detail="full"}}', values: '1x40'}}
       - {{series: 'sonde_self_budget_detail{{instance="blind",detail="full"}}', values: '0x40'}}
       - {{series: 'sonde_self_budget_memory_cuts_total{{instance="healthy",what="caches"}}', values: '0+1x40'}}

@@ -246,7 +246,7 @@ void cuda_files_metrics(const struct cuda_files *c, struct metric_set *set)
     metric_add(set, "sonde_cuda_attachments_waiting", METRIC_GAUGE, "",
                "Kinds of calls, each of a file, that wait to be attached to or detached.", (double)stats.waiting,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_cuda_attachments_refused", METRIC_COUNTER, "",
+    metric_add(set, "sonde_cuda_attachments_refused", METRIC_GAUGE, "",
                "Kinds of calls, each of a file, that the kernel refused to attach to.", (double)stats.refused,
                METRIC_NO_LABELS);
     for (size_t call = 0; call < CUDA_CALLS; call++)

@@ -312,7 +312,7 @@ void request_tls_metrics(const struct request_tls *t, struct metric_set *set)
     metric_add(set, "sonde_requests_tls_attachments_waiting", METRIC_GAUGE, "",
                "Files with functions of TLS that wait to be attached or detached.", (double)stats.waiting,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_requests_tls_attachments_refused", METRIC_COUNTER, "",
+    metric_add(set, "sonde_requests_tls_attachments_refused", METRIC_GAUGE, "",
                "Files with functions of TLS that the kernel refused to attach to.", (double)stats.refused,
                METRIC_NO_LABELS);
     metric_add(

@@ -99,7 +99,6 @@ static bool take_answers(struct uprobe_attachments *a)
         t->is_on = t->ask.is_on && answer.error == 0;
         if (answer.error < 0) {
             t->is_refused = true;
-            a->stats.refused++;
             a->stats.last_error = answer.error;
         }
     }
@@ -142,7 +141,7 @@ void uprobe_attachments_turn(struct uprobe_attachments *a)
     bool is_needed = false;
     if (a->control >= 0 && !take_answers(a))
         stop_helper(a, 0);
-    a->stats.attached = a->stats.waiting = 0;
+    a->stats.attached = a->stats.waiting = a->stats.refused = 0;
     for (size_t i = 0; i < UPROBE_ATTACHMENTS_MAX; i++) {
         struct uprobe_attachment *t = a->places[i];
         if (!t)
@@ -157,6 +156,7 @@ void uprobe_attachments_turn(struct uprobe_attachments *a)
             stop_helper(a, 0);
         a->stats.attached += t->is_on;
         a->stats.waiting += !is_settled(a, t);
+        a->stats.refused += t->is_refused;
     }
     if (is_needed && a->control < 0)
         start_helper(a, clock_monotonic_ns());

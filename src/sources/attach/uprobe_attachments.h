@@ -55,9 +55,9 @@ void uprobe_attachments_turn(struct uprobe_attachments *a);
 struct uprobe_attachments_stats {
     bool is_stopped;
     size_t attached, waiting;
-    uint64_t refused; /* failed attempts, which are not repeated */
-    int last_error;   /* of those: -errno; 0: none */
-    uint64_t starts;  /* of the helper */
-    uint64_t cpu_ns;  /* of all helpers */
+    size_t refused;  /* of those that are still wanted; they are not tried again */
+    int last_error;  /* of the last one that was refused: -errno; 0: none */
+    uint64_t starts; /* of the helper */
+    uint64_t cpu_ns; /* of all helpers */
 };
 void uprobe_attachments_stats(const struct uprobe_attachments *a, struct uprobe_attachments_stats *ret);

@@ -61,22 +61,29 @@ static LIKE_THE_LIBRARY void synchronize(void)
 
 static void *const functions[CUDA_CALLS] = {launch, graph_launch, copy, allocate, synchronize};
 
+/* Drains until no attachment is waiting. */
+static struct uprobe_attachments_stats settle(struct watch *w)
+{
+    struct uprobe_attachments_stats stats;
+    do {
+        usleep(1000);
+        assert_int_equal(w->source->drain(w->self, w->batch), 0);
+        uprobe_attachments_stats(cuda_source_attachments(w->self), &stats);
+    } while (stats.waiting);
+    return stats;
+}
+
 static void attach_all(struct watch *w, struct uprobe_attachment *attachments[CUDA_CALLS])
 {
     struct uprobe_attachments *all = cuda_source_attachments(w->self);
     const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    struct uprobe_attachments_stats stats;
     assert_true(fd >= 0);
     for (uint32_t i = 0; i < CUDA_CALLS; i++) {
         const struct uprobe_site site = {.file_offset = uprobes_file_offset(functions[i]), .kind = i};
         assert_int_equal(uprobe_attachments_add(all, fd, UPROBE_EVERY_PROCESS, &site, 1, &attachments[i]), 0);
     }
     close(fd);
-    do {
-        usleep(1000);
-        assert_int_equal(w->source->drain(w->self, w->batch), 0);
-        uprobe_attachments_stats(all, &stats);
-    } while (stats.waiting);
+    settle(w);
     for (size_t i = 0; i < CUDA_CALLS; i++)
         assert_true(uprobe_attachment_is_on(attachments[i]));
 }
@@ -272,6 +279,23 @@ static void test_calls_of_further_processes_are_lost(void **state)
     watch_end_despite(&w, 1u << LOSS_MAP_FULL);
 }
 
+static void test_refused_attachments_count_while_they_are_wanted(void **state)
+{
+    const struct uprobe_site site = {.kind = CUDA_CALL_LAUNCH};
+    struct uprobe_attachment *refused;
+    (void)state;
+    struct watch w = begin();
+    struct uprobe_attachments *all = cuda_source_attachments(w.self);
+    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* no regular file */
+    assert_int_equal(uprobe_attachments_add(all, fd, UPROBE_EVERY_PROCESS, &site, 1, &refused), 0);
+    close(fd);
+    assert_int_equal(settle(&w).refused, 1);
+    assert_false(uprobe_attachment_is_on(refused));
+    uprobe_attachments_remove(all, refused);
+    assert_int_equal(settle(&w).refused, 0);
+    watch_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_the_exit_of_a_thread_ends_its_wait),
         cmocka_unit_test(test_counts_stay_as_long_as_the_process_runs),
         cmocka_unit_test(test_calls_of_further_processes_are_lost),
+        cmocka_unit_test(test_refused_attachments_count_while_they_are_wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
