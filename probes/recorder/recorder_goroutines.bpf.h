@@ -46,7 +46,8 @@ static __always_inline bool goroutine_waits(const struct go_state *state)
 static __always_inline __u8 goroutine_state(const struct go_labels_layout *l, __u32 reason)
 {
     __u64 at = reason;
-    asm volatile("" : "+r"(at)); /* Linux 5.10 forgets the bound of a value that the compiler reads from the stack again */
+    asm volatile(""
+                 : "+r"(at)); /* Linux 5.10 forgets the bound of a value that the compiler reads from the stack again */
     return at < GO_WAITS_MAX ? l->waits[at] : RECORDER_TASK_WAITS;
 }
 

@@ -1,6 +1,8 @@
-"""The objects for Kubernetes: the chart as Helm renders it, decoded as strictly as by the API server, and the features of Sonde that they use."""
+"""The objects for Kubernetes: the chart as Helm renders it, decoded as strictly as by the API server, and the features of Sonde that they use. The
+commands and values of docs/kubernetes.md."""
 import hashlib
 import os
+import re
 import subprocess
 
 import pytest
@@ -9,6 +11,7 @@ from harness.machine import skip
 from harness.paths import BUILD, TOP
 
 CHART, MANIFEST, VALUES = TOP / "packaging/helm/sonde", TOP / "packaging/kubernetes/sonde.yaml", TOP / "packaging/kubernetes/values.yaml"
+TEXT = (TOP / "docs/kubernetes.md").read_text()
 CHECK = BUILD / "kubernetes/check"
 IMAGE = {"image": {"repository": "registry.example/sonde", "tag": "0.1.0-git1.0"}}
 
@@ -62,6 +65,23 @@ def test_selectors_and_mounts_agree():
 def test_version_is_that_of_the_program():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert f"version: '{chart['appVersion']}'," in (TOP / "meson.build").read_text() and chart["version"] == chart["appVersion"]
+
+
+def test_documented_certificate_has_the_name_that_prometheus_verifies(tmp_path):
+    commands = re.search(r"^ec=.*?(?=^kubectl)", TEXT, re.M | re.S)[0]
+    subprocess.run(["sh", "-ec", commands], cwd=tmp_path, stdin=subprocess.DEVNULL, check=True, capture_output=True, timeout=60)
+    name = yaml.safe_load((CHART / "values.yaml").read_text())["tls"]["serverName"]
+    subprocess.run(["openssl", "verify", "-CAfile", "ca.crt", "-verify_hostname", name, "tls.crt"], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.peer
+def test_documented_values_install_and_scrape(render):
+    values = {}
+    for block in re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.M | re.S):
+        values |= yaml.safe_load(block)
+    found = objects(render(values))
+    assert "--listen=0.0.0.0:7070" in container(found)["args"] and found["DaemonSet"]["spec"]["template"]["spec"]["nodeSelector"]["sonde"] == "on"
+    assert found["ServiceMonitor"]["spec"]["endpoints"][0]["tlsConfig"]["serverName"] == "sonde" and found["PrometheusRule"]
 
 
 @pytest.mark.peer

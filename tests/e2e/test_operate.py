@@ -1,4 +1,5 @@
-"""docs/operate.md: its Prometheus entry is scraped by Debian's Prometheus, and each alert and loss has a line."""
+"""docs/operate.md: its Prometheus entry is scraped by Debian's Prometheus, its gates fail when they should, and each alert and loss has a line."""
+import json
 import re
 import subprocess
 
@@ -35,6 +36,30 @@ def test_each_right_of_the_unit_has_a_line():
     bounding = re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.M)[1].split()
     table = TEXT.partition("\n## Secure\n")[2].partition("\n## ")[0]
     assert sorted(bounding) == sorted(re.findall(r"`(CAP_\w+)`", table))
+
+
+def gate(program, text):
+    return subprocess.run(program, input=text, capture_output=True, text=True, timeout=60)
+
+
+def test_gate_names_probes_that_are_not_attached(agent):
+    program = ["awk", re.search(r"^awk '(.*)'$", TEXT, re.M)[1]]
+    metrics = re.sub(r"^(sonde_self_probe_attached{.*}) 0$", r"\1 1", agent().text("/metrics"), flags=re.M)
+    assert (gate(program, metrics).returncode, gate(program, "").returncode) == (0, 1)
+    done = gate(program, re.sub(r"^(sonde_self_probe_attached{.*}) 1$", r"\1 0", metrics, count=1, flags=re.M))
+    assert done.returncode == 1 and done.stdout.count("sonde_self_probe_attached") == 1
+
+
+@pytest.mark.peer
+def test_gate_of_doctor_wants_the_core_probes(sonde):
+    program = [need_command("jq"), "-e", re.search(r"^sudo sonde doctor --json \| jq -e '(.*)'$", TEXT, re.M)[1]]
+    found = json.loads(subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, check=True, timeout=120).stdout)
+    for probe in found["probes"]:
+        probe["attached"] = True
+    assert gate(program, json.dumps(found)).returncode == 0
+    for name in re.findall(r'"([^"]+)"', program[2]):
+        lacking = {"probes": [probe | {"attached": probe["probe"] != name} for probe in found["probes"]]}
+        assert gate(program, json.dumps(lacking)).returncode == 1, name
 
 
 @pytest.mark.peer

@@ -133,7 +133,7 @@ def test_subcommands_verify_the_certificate(files, sonde):
 
 @pytest.mark.peer
 def test_prometheus_scrapes_with_the_documented_entry_for_other_machines(files, run, tmp_path):
-    entry = re.search(r"^```yaml\n(scrape_configs:\n  - job_name: sonde\n    scheme: https.*?)^```$", (TOP / "docs/operate.md").read_text(), re.M | re.S)[1]
+    entry = re.search(r"^(scrape_configs:\n  - job_name: sonde\n    scheme: https.*?)^```$", (TOP / "docs/operate.md").read_text(), re.M | re.S)[1]
     s = Server(PAGE_CERTIFICATE=str(files.certificate), PAGE_KEY=str(files.key), PAGE_TOKENS=str(write(tmp_path / "tokens", LINE)))
     try:
         config = entry.replace("/etc/prometheus/sonde-token", str(write(tmp_path / "token", TOKEN))).replace("/etc/prometheus/sonde-ca.crt", str(files.certificate))
