@@ -78,6 +78,26 @@ static __always_inline struct cgroup_subsys_state *common_cgroup(struct task_str
     return one == other ? one : NULL;
 }
 
+/* Pages that the limit of a cgroup leaves. */
+static __always_inline __u64 pages_left(const struct mem_cgroup *memory)
+{
+    const __u64 max = BPF_CORE_READ(memory, memory.max), usage = BPF_CORE_READ(memory, memory.usage.counter);
+    return usage < max ? max - usage : 0;
+}
+
+/* Pages that the limits of all cgroups of a task leave. */
+static __always_inline __u64 least_pages_left(struct task_struct *task)
+{
+    struct cgroup_subsys_state *state = memory_state_of(task);
+    __u64 least = ~0ull;
+    for (int i = 0; i < CGROUP_LEVELS_MAX && state; i++) {
+        const __u64 left = pages_left((const struct mem_cgroup *)state); /* `css` is its first member */
+        least = left < least ? left : least;
+        state = BPF_CORE_READ(state, parent);
+    }
+    return least;
+}
+
 /* The kernel names no cgroup to tracepoints. The one whose limit was reached has both the victim and the thread that
  * asked for memory, and has no memory left. */
 static __always_inline void find_limit(struct task_struct *victim, struct oom_kill *r)
@@ -85,10 +105,9 @@ static __always_inline void find_limit(struct task_struct *victim, struct oom_ki
     struct cgroup_subsys_state *state = common_cgroup(victim, (struct task_struct *)bpf_get_current_task());
     for (int i = 0; i < CGROUP_LEVELS_MAX && state; i++) {
         const struct mem_cgroup *memory = (const struct mem_cgroup *)state; /* `css` is its first member */
-        const __u64 max = BPF_CORE_READ(memory, memory.max), usage = BPF_CORE_READ(memory, memory.usage.counter);
-        if (usage + SLACK_PAGES >= max) {
+        if (pages_left(memory) <= SLACK_PAGES) {
             r->limit_cgroup_id = cgroup_id(BPF_CORE_READ(state, cgroup));
-            r->limit_pages = max;
+            r->limit_pages = BPF_CORE_READ(memory, memory.max);
             r->is_group = BPF_CORE_READ(memory, oom_group);
             return;
         }
@@ -169,6 +188,7 @@ int oom_processes(struct bpf_iter__task *ctx)
     p.start_ns = BPF_CORE_READ(task, start_time);
     p.is_below = is_below(task, below_cgroup_id);
     read_memory(mm, &p.memory);
+    p.left_pages = least_pages_left(task);
     BPF_CORE_READ_STR_INTO(&p.comm, task, comm);
     bpf_seq_write(ctx->meta->seq, &p, sizeof(p));
     return 0;

@@ -37,6 +37,7 @@ struct oom_process {
     __u32 is_below; /* it is in the cgroup `below_cgroup_id`, or in one below that */
     __u64 start_ns; /* CLOCK_MONOTONIC */
     struct oom_memory memory;
+    __u64 left_pages; /* that the limits of its cgroups leave; without a limit, more than any node has */
     char comm[16];
 };
-_Static_assert(sizeof(struct oom_process) == 64, "format of the iterator");
+_Static_assert(sizeof(struct oom_process) == 72, "format of the iterator");

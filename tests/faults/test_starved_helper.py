@@ -41,25 +41,26 @@ def folded(started, pid):
 
 
 @pytest.fixture
-def program_without_build_id(tmp_path):
-    """program_without_build_id(name): a copy of `deep` whose names Sonde cannot have cached from another program on the node."""
+def start_unknown(run, tmp_path):
+    """start_unknown(name): runs a copy of `deep` whose names Sonde cannot have cached from another program on the node. In a mount namespace of its
+    own, as a container: local files of the agent's own namespace are opened without the helper."""
     program = tmp_path / "program_without_build_id"
     subprocess.run([need_command("objcopy"), "--remove-section=.note.gnu.build-id", workload_path("deep"), program], check=True)
-    return lambda name: shutil.copy(program, tmp_path / name)
+    return lambda name: run("unshare", "--mount", shutil.copy(program, tmp_path / name), 20, 600)
 
 
 @pytest.mark.thorough
-def test_names_return_when_the_helper_resumes(agent, run, program_without_build_id):
+def test_names_return_when_the_helper_resumes(agent, start_unknown):
     """Until then frames have no names; further programs do not wait, because the helper is known not to respond."""
     started = agent("--rate", 99)
     helper = helper_of(started.pid)
     before = unanswered(started)
     os.kill(helper, signal.SIGSTOP)
     try:
-        programs = [run(program_without_build_id("unknown-0"), 20, 600)]
+        programs = [start_unknown("unknown-0")]
         wait_for(lambda: unanswered(started) > before, 60, "frames without a name")
         assert "deep_leaf" not in folded(started, programs[0].pid)
-        programs.append(run(program_without_build_id("unknown-1"), 20, 600))
+        programs.append(start_unknown("unknown-1"))
         wait_for(lambda: folded(started, programs[1].pid), 60, "samples of another program")
         assert started.metric("sonde_self_files_timed_out_total") == 0 and started.metric("sonde_self_files_resting") == 0
     finally:
@@ -67,12 +68,12 @@ def test_names_return_when_the_helper_resumes(agent, run, program_without_build_
     for program in programs:
         wait_for(lambda: "deep_leaf" in folded(started, program.pid), 60, "names")  # noqa: B023
     os.kill(helper, signal.SIGSTOP)
-    run(program_without_build_id("unknown-2"), 20, 600)
+    start_unknown("unknown-2")
     assert started.stop() == 0  # SIGTERM interrupts a wait for the helper
 
 
 @pytest.mark.statistical
-def test_page_answers_while_the_pipeline_waits(agent, run, program_without_build_id):
+def test_page_answers_while_the_pipeline_waits(agent, start_unknown):
     started = agent("--rate", 99)
     helper = helper_of(started.pid)
     wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 30, "samples")
@@ -80,7 +81,7 @@ def test_page_answers_while_the_pipeline_waits(agent, run, program_without_build
         for number in range(TRIES):
             before = unanswered(started)
             os.kill(helper, signal.SIGSTOP)
-            program = run(program_without_build_id(f"unknown-{number}"), 20, 600)  # needs the helper, which has not read this file
+            program = start_unknown(f"unknown-{number}")  # needs the helper, which has not read this file
             if answers_while_it_waits(started, before):
                 break
             os.kill(helper, signal.SIGCONT)
@@ -89,7 +90,7 @@ def test_page_answers_while_the_pipeline_waits(agent, run, program_without_build
             raise AssertionError("the pipeline did not ask its helper, or the page waited for the pipeline")
         wait_for(lambda: unanswered(started) > before, 60, "the pipeline to go on")  # metrics are updated once per turn of the pipeline
         asked = started.metric("sonde_self_files_requested_total")
-        other = run(program_without_build_id("other"), 20, 600)
+        other = start_unknown("other")
         wait_for(lambda: folded(started, other.pid), 60, "samples of another program")
         assert started.metric("sonde_self_files_requested_total") == asked > 0
     finally:

@@ -1,5 +1,5 @@
-/* Walks over all processes: for the largest ones, and for those that grow, whose page faults are then sampled. A walk
- * is due when the memory of the node has grown, and else now and then. */
+/* Walks over all processes: for the largest ones, and for those that grow towards a limit, whose page faults are then
+ * sampled. A walk is due when the memory of the node has grown, and else now and then. */
 #include "sources/oom/oom_private.h"
 
 #include "base/buf.h"
@@ -84,17 +84,20 @@ size_t oom_largest(void *source, uint64_t cgroup_id, uint32_t except, struct oom
 
 /* ---- growth ---- */
 
-/* Anonymous and shared memory of the node in KiB; 0: not known. */
-static uint64_t read_anonymous_kib(void)
+struct node_memory {
+    uint64_t anonymous_kib; /* and shared memory */
+    uint64_t left_kib;      /* with swap */
+};
+
+static struct node_memory read_node_memory(void)
 {
-    static const char *const labels[] = {"\nAnonPages:", "\nShmem:"};
     _cleanup_buf_ struct buf text = {0};
-    uint64_t sum = 0;
     if (buf_read_file(&text, "/proc/meminfo", 16384) < 0 || !text.data)
-        return 0;
-    for (size_t i = 0; i < array_size(labels); i++)
-        sum += labelled_number(text.data, labels[i]);
-    return sum;
+        return (struct node_memory){0};
+    return (struct node_memory){
+        .anonymous_kib = labelled_number(text.data, "\nAnonPages:") + labelled_number(text.data, "\nShmem:"),
+        .left_kib = labelled_number(text.data, "\nMemAvailable:") + labelled_number(text.data, "\nSwapFree:"),
+    };
 }
 
 static void stop_watching(struct oom_watched *w)
@@ -205,10 +208,10 @@ static void add_process(void *context, const struct oom_process *p)
     oom_growth_add(context, p);
 }
 
-static void find_growth(struct oom_source *s, uint64_t now_ns)
+static void find_growth(struct oom_source *s, uint64_t now_ns, uint64_t left_kib)
 {
     const uint64_t before_ns = s->run_time_ns;
-    oom_growth_begin(s->growth, now_ns);
+    oom_growth_begin(s->growth, now_ns, left_kib * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
     if (walk_processes(s, 0, add_process, s->growth) == 0)
         watch_fastest(s);
     s->next_walk_ns = now_ns + cpu_share_rest_ns(s->run_time_ns - before_ns, WALK_SHARE, 0);
@@ -222,11 +225,12 @@ void oom_follow_growth(struct oom_source *s, uint64_t now_ns)
     for (size_t i = 0; i < array_size(s->watched); i++)
         if (s->watched[i].pid)
             follow_rate(s, &s->watched[i], now_ns);
-    const uint64_t kib = read_anonymous_kib();
+    const struct node_memory node = read_node_memory();
+    const uint64_t kib = node.anonymous_kib;
     s->anonymous_kib = kib < s->anonymous_kib ? kib : s->anonymous_kib;
     const bool has_grown = kib >= s->anonymous_kib + GROWN_KIB, is_old = now_ns - s->growth->now_ns >= WALK_NS;
     if ((!has_grown && !is_old) || now_ns < s->next_walk_ns)
         return;
     s->anonymous_kib = kib;
-    find_growth(s, now_ns);
+    find_growth(s, now_ns, node.left_kib);
 }

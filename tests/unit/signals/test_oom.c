@@ -151,11 +151,19 @@ static void test_records_with_impossible_values_are_rejected(void **state)
 
 /* ---- growth ---- */
 
+#define NODE_LEFT 1000 /* pages: less than those that grow here need in two minutes */
+
 static struct oom_growth growth;
+
+static void add_process_with_limit(uint32_t pid, uint64_t pages, uint64_t left_pages)
+{
+    oom_growth_add(&growth, &(struct oom_process){
+                                .pid = pid, .start_ns = pid, .memory = {.anonymous = pages}, .left_pages = left_pages});
+}
 
 static void add_process(uint32_t pid, uint64_t pages)
 {
-    oom_growth_add(&growth, &(struct oom_process){.pid = pid, .start_ns = pid, .memory = {.anonymous = pages}});
+    add_process_with_limit(pid, pages, UINT64_MAX);
 }
 
 static bool is_fastest(uint32_t pid)
@@ -177,11 +185,11 @@ static int clear_growth(void **state)
 static void test_processes_that_grow_are_found_from_the_second_walk_on(void **state)
 {
     (void)state;
-    oom_growth_begin(&growth, 10 * SECOND_NS);
+    oom_growth_begin(&growth, 10 * SECOND_NS, NODE_LEFT);
     add_process(1, 100000);
     add_process(2, 100000);
     assert_false(is_fastest(1) || is_fastest(2));
-    oom_growth_begin(&growth, 20 * SECOND_NS);
+    oom_growth_begin(&growth, 20 * SECOND_NS, NODE_LEFT);
     add_process(1, 100000);
     add_process(2, 101000);
     add_process(3, OOM_LEAST_PAGES - 1);
@@ -193,8 +201,8 @@ static void test_processes_that_grow_are_found_from_the_second_walk_on(void **st
 static void test_the_fastest_ones_are_kept(void **state)
 {
     (void)state;
-    oom_growth_begin(&growth, 10 * SECOND_NS);
-    oom_growth_begin(&growth, 20 * SECOND_NS);
+    oom_growth_begin(&growth, 10 * SECOND_NS, NODE_LEFT);
+    oom_growth_begin(&growth, 20 * SECOND_NS, NODE_LEFT);
     for (uint32_t pid = 1; pid <= OOM_FASTEST_MAX + 2; pid++)
         add_process(pid, 10000 + 1000 * pid);
     assert_false(is_fastest(1) || is_fastest(2));
@@ -205,20 +213,37 @@ static void test_the_fastest_ones_are_kept(void **state)
 static void test_what_is_given_back_and_what_is_long_ago_is_no_growth(void **state)
 {
     (void)state;
-    oom_growth_begin(&growth, 10 * SECOND_NS);
+    oom_growth_begin(&growth, 10 * SECOND_NS, NODE_LEFT);
     add_process(1, 10000);
     add_process(2, 10000);
-    oom_growth_begin(&growth, 20 * SECOND_NS);
+    oom_growth_begin(&growth, 20 * SECOND_NS, NODE_LEFT);
     add_process(1, 20000);
     add_process(2, 20000);
-    oom_growth_begin(&growth, 30 * SECOND_NS);
+    oom_growth_begin(&growth, 30 * SECOND_NS, NODE_LEFT);
     add_process(1, 10000);
     add_process(2, 20000);
     assert_false(is_fastest(1));
     assert_true(is_fastest(2));
-    oom_growth_begin(&growth, 91 * SECOND_NS);
+    oom_growth_begin(&growth, 91 * SECOND_NS, NODE_LEFT);
     add_process(2, 20000);
     assert_false(is_fastest(2));
+}
+
+static void test_processes_grow_for_nothing_where_no_limit_is_near(void **state)
+{
+    (void)state;
+    oom_growth_begin(&growth, 10 * SECOND_NS, 100000);
+    add_process(1, 10000);
+    add_process_with_limit(2, 10000, 5000);
+    oom_growth_begin(&growth, 20 * SECOND_NS, 100000);
+    add_process(1, 12000);
+    add_process_with_limit(2, 12000, 5000);
+    assert_false(is_fastest(1));
+    assert_true(is_fastest(2));
+    oom_growth_begin(&growth, 30 * SECOND_NS, 100000);
+    add_process(1, 15000); /* both grow towards the node's limit */
+    add_process(2, 60000);
+    assert_true(is_fastest(1) && is_fastest(2));
 }
 
 /* ---- places ---- */
@@ -290,6 +315,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_records_with_impossible_values_are_rejected, begin, end),
         cmocka_unit_test_setup(test_processes_that_grow_are_found_from_the_second_walk_on, clear_growth),
         cmocka_unit_test_setup(test_the_fastest_ones_are_kept, clear_growth),
+        cmocka_unit_test_setup(test_processes_grow_for_nothing_where_no_limit_is_near, clear_growth),
         cmocka_unit_test_setup(test_what_is_given_back_and_what_is_long_ago_is_no_growth, clear_growth),
         cmocka_unit_test_setup(test_the_function_with_most_page_faults_of_a_process_is_found, clear_places),
         cmocka_unit_test_setup(test_own_code_comes_before_that_of_the_runtime, clear_places),
