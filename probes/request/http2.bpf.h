@@ -184,7 +184,8 @@ __noinline int http2_open(__u64 number, __u64 socket_address, __u32 bytes, int i
     in->next_seq = BPF_CORE_READ(tcp, copied_seq) - (c->is_client ? 0 : bytes);
     out->next_seq = BPF_CORE_READ(tcp, write_seq) - (c->is_client ? bytes : 0);
     in->is_client = c->is_client;
-    out->finds_messages = c->is_client && !is_from_start; /* header fields may not show that it is gRPC */
+    /* Of replies, to know streams. Of calls: header fields may not show that they are gRPC's. */
+    out->finds_messages = !c->is_client || !is_from_start;
     struct http2_opened *o = (struct http2_opened *)&w->record;
     o->kind = HTTP2_RECORD_OPENED;
     o->connection = c->r.socket;

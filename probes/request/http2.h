@@ -4,7 +4,8 @@
  *
  * HPACK needs every block of header fields in order, so all of them are copied. Of request bodies, the first two
  * fields of a message are copied where the first DATA of a frame begins as gRPC's ModelInferRequest does, and the type
- * of its first tensor where they are followed by one; of other payloads, and of the requests of clients, nothing. */
+ * of its first tensor where they are followed by one; of messages of gRPC in replies, and in the requests of clients,
+ * the length; of other payloads nothing. */
 #pragma once
 
 #if !defined(__bpf__)
@@ -30,7 +31,7 @@ enum http2_frame_type {
     HTTP2_WINDOW_UPDATE,
     HTTP2_CONTINUATION,
     /* Not of the protocol: written by the BPF program ahead of the head of a DATA frame. */
-    HTTP2_MESSAGE = 0xf0, /* without a payload: the frame begins with a message of gRPC, */
+    HTTP2_MESSAGE = 0xf0, /* the frame begins with a message of gRPC, whose length these 4 bytes are; */
     HTTP2_FIELD_1 = 0xf1, /* the bytes of the message's field 1, */
     HTTP2_FIELD_2 = 0xf2, /* of field 2, */
     HTTP2_TENSOR = 0xf5,  /* and of the type of the tensor that is field 5: "FP32" */
@@ -124,6 +125,7 @@ static inline __u32 http2_kept(__u32 type, __u32 length)
         return length < HTTP2_BLOCK_MAX ? length : HTTP2_BLOCK_MAX;
     case HTTP2_RST_STREAM:
         return length < 4 ? length : 4;
+    case HTTP2_MESSAGE:
     case HTTP2_FIELD_1:
     case HTTP2_FIELD_2:
     case HTTP2_TENSOR:

@@ -29,7 +29,7 @@ struct http2_side {
     __u8 head[HTTP2_HEAD_BYTES];
     __u8 is_body;        /* and its payload has just begun */
     __u8 is_client;      /* of a connection that the process began: nothing of a payload is copied */
-    __u8 finds_messages; /* of requests that the process sends: messages of gRPC are reported, without their bytes */
+    __u8 finds_messages; /* in what the process sends: messages of gRPC are reported, without their bytes */
     __u8 reserved[4];
 };
 
@@ -180,22 +180,47 @@ static __always_inline void http2_put_tensor(struct http2_side *s, struct http2_
         http2_put_field(s, w, from + at, room - at, 2, HTTP2_TENSOR);
 }
 
-/* Reports a message of gRPC that begins with a DATA frame: it ends with the frame, or goes on in others. */
+/* Reads the five bytes ahead of a message of gRPC. C-core divides its small slices anywhere: they may end in the next
+ * part of the vector. */
+static __always_inline bool http2_read_prefix(const struct http2_walk *w, __u8 prefix[5])
+{
+    struct {
+        __u64 base, size;
+    } v;
+    if (w->part >= 5)
+        return bpf_probe_read_user(prefix, 5, (const void *)w->base) == 0;
+    if (!w->vectors || w->left < 5 - w->part || bpf_probe_read_user(&v, sizeof(v), (const void *)w->vector) < 0 ||
+        v.size < 5 - w->part)
+        return false;
+    for (__u32 i = 0; i < 5; i++) {
+        const __u64 at = i < w->part ? w->base + i : v.base + i - w->part;
+        if (bpf_probe_read_user(&prefix[i], 1, (const void *)at) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Reports a message of gRPC that begins with a DATA frame, and its length: it ends with the frame, or goes on in
+ * others.
+ */
 static __always_inline void http2_put_message(struct http2_side *s, struct http2_walk *w)
 {
     __u8 prefix[5];
-    if (w->part < sizeof(prefix) || bpf_probe_read_user(prefix, sizeof(prefix), (const void *)w->base) < 0)
+    if (!http2_read_prefix(w, prefix))
         return;
     const __u64 end = sizeof(prefix) + ((__u64)prefix[1] << 24 | (__u32)prefix[2] << 16 | prefix[3] << 8 | prefix[4]);
     if (prefix[0] > 1 || end < s->skip || (end > s->skip && s->head[4] & HTTP2_END_STREAM))
         return;
     __u8 *at = &w->record.frames[table_index(w->used, 4095)];
     http2_put_head(s, w);
-    at[0] = at[1] = at[2] = at[4] = 0;
+    at[0] = at[1] = at[4] = 0;
+    at[2] = sizeof(prefix) - 1;
     at[3] = HTTP2_MESSAGE;
+    __builtin_memcpy(at + HTTP2_HEAD_BYTES, &prefix[1], sizeof(prefix) - 1);
+    w->used += sizeof(prefix) - 1;
 }
 
-/* The first bytes of a DATA frame of a request: a gRPC message, not compressed, that begins with a short field 1? */
+/* The first bytes of a DATA frame. Of a request: a gRPC message, not compressed, that begins with a short field 1? */
 static __always_inline void http2_take_body_inline(struct http2_walk *w)
 {
     struct http2_side *s = &w->side;
@@ -318,10 +343,10 @@ static __always_inline int http2_step_inline(struct http2_walk *w, bool is_inlin
     }
     if (s->is_body && w->part) {
         s->is_body = 0;
-        const bool is_request = s->finds_messages || (w->record.direction == HTTP2_RECEIVED && !s->is_client);
-        if (is_request && is_inline)
+        const bool is_wanted = s->finds_messages || (w->record.direction == HTTP2_RECEIVED && !s->is_client);
+        if (is_wanted && is_inline)
             http2_take_body_inline(w);
-        else if (is_request)
+        else if (is_wanted)
             http2_take_body();
     }
     __u32 n;

@@ -35,9 +35,18 @@ static __always_inline void begin(struct request_connection *c, __u64 pid_tgid, 
     thread_reads(c, tid, now);
 }
 
+/* Whether the bytes that were read, which begin with `head`, are more of the connection's request: it was not replied
+ * to yet, or its server replies before it has read the body. That is known of streams. */
+static __always_inline bool is_more(const struct request_connection *c, __u64 head, __u32 known)
+{
+    return c->active && (!c->replied || (stream_is_open(c) && match_start(head, known) == METHOD_NONE));
+}
+
 static __always_inline void take_more(struct request_connection *c, const struct request_text *text, __u32 bytes)
 {
     c->r.bytes_in += bytes;
+    if (c->replied) /* its reply is scanned */
+        return;
     if (!text->is_kernel)
         stream_take_more(c, (__u64)text->at, text->size, false);
     if (c->r.line_bytes < REQUEST_LINE_BYTES) {
@@ -103,7 +112,9 @@ static __always_inline void received(struct sock *sk, struct request_connection 
         http2_receive(c, sk, bytes, arrival_ns, now);
         return;
     }
-    if (c->active && !c->replied) {
+    __u64 head = 0;
+    const __u32 known_bytes = c->active && c->replied ? read_head(&text, &head) : 0;
+    if (is_more(c, head, known_bytes)) {
         take_more(c, &text, bytes);
         return;
     }

@@ -80,6 +80,12 @@ static __always_inline bool stream_has_ended(const struct request_connection *c)
     return st && st->scan.place == STREAM_PLACE_END;
 }
 
+/* More of the reply is to come. */
+static __always_inline bool stream_is_open(const struct request_connection *c)
+{
+    return stream_state(c) == STREAM_FOUND && !stream_has_ended(c);
+}
+
 /* The bytes [from, end) of the piece, at most SCAN_STEP. It is a function, so that the verifier follows each of its few
  * iterations once. This is still most of the verifier's work for the request programs. */
 __noinline int stream_scan_step(__u64 number, __u32 from, __u32 end)

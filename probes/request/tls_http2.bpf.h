@@ -119,6 +119,7 @@ static __noinline int tls_http2_open(struct tls_stream *s, __u64 ssl, enum tls_h
     __builtin_memset(&s->http2, 0, sizeof(s->http2));
     s->http2.id = HTTP2_OVER_TLS | (bpf_ktime_get_ns() ^ ssl << 32);
     s->http2.side[HTTP2_RECEIVED].is_client = beginning == TLS_HTTP2_PREFACE_WRITTEN;
+    s->http2.side[HTTP2_SENT].finds_messages = beginning != TLS_HTTP2_PREFACE_WRITTEN;
     s->bytes_in = s->written = 0;
     s->line_bytes = s->head_bytes = 0;
     s->read_copied = s->written_copied = 0;

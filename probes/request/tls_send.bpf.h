@@ -45,9 +45,8 @@ __noinline int tls_confirm(__u64 number, __u64 ssl, __u64 bytes)
     struct tls_stream *s = ssl ? tls_stream_bind(c, k, ssl) : tls_stream_of(k);
     if (!s || s->socket != c->r.socket || (!ssl && s->sent >= s->produced))
         return 0;
-    const int confirmed = s->http2.id                                     ? TLS_IS_FRAMES
-                          : ssl && s->bytes_in && c->active && c->replied ? TLS_IS_NEXT
-                                                                          : TLS_IS_TEXT;
+    const bool is_next = c->active && !is_more(c, *(const __u64 *)s->line, at_most(s->line_bytes, 8));
+    const int confirmed = s->http2.id ? TLS_IS_FRAMES : ssl && s->bytes_in && is_next ? TLS_IS_NEXT : TLS_IS_TEXT;
     s->sent += bytes;
     if (s->sent > s->produced)
         s->sent = s->produced;
@@ -67,9 +66,10 @@ __noinline int tls_take_request(__u64 number, __u64 how)
     s->bytes_in = 0;
     s->line_bytes = 0;
     s->read_copied = 0;
-    if (c->active && !c->replied) {
+    if (is_more(c, *(const __u64 *)s->line, at_most(text.size, 8))) {
         take_more(c, &text, bytes);
-        stream_take_more(c, copied ? tls_text_address(k, false) : 0, copied, true);
+        if (!c->replied)
+            stream_take_more(c, copied ? tls_text_address(k, false) : 0, copied, true);
         if (copied)
             tls_text_delete(&k->stream, false);
         return 0;

@@ -10,7 +10,7 @@ from harness.paths import TOP
 from harness.processes import wait_for
 from real_servers import Server, start_nginx
 from test_requests_tls import certificate  # noqa: F401 (a fixture)
-from test_streams import NO_BUDGET, ask, ask_at_once, assert_parts_add_up, chat, start_model_server, streams_of, watch_tls
+from test_streams import NO_BUDGET, ask, ask_at_once, ask_early, assert_parts_add_up, chat, start_model_server, streams_of, watch_tls
 
 pytestmark = pytest.mark.usefixtures("root")
 TOKENS = 8
@@ -52,6 +52,17 @@ def assert_later_streams(sonde, agent, server):
 
 CHECKS = pytest.mark.parametrize("check, is_tls", [(assert_streams, False), (assert_later_streams, False), (assert_streams_over_tls, True)],
                                  ids=["openai", "others", "openai-tls"])
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_fastapi_replies_before_it_has_read_the_body(sonde, run, agent, environment, certificate, tls):  # noqa: F811
+    server = started(run(environment / "python", Path(__file__).with_name("stream_app.py"), *(certificate if tls else ()), name="fastapi"))
+    watching = watch_tls(agent, server.port) if tls else agent(*NO_BUDGET)
+    for _ in range(5):
+        ask_early(server.port, chat(TOKENS), "/v1/chat/completions", tls)
+    for request in streams_of(sonde, watching, server, 5).values():
+        assert (request["stream"]["count"], request["stream"]["is_late"], request["stream"]["is_incomplete"]) == (TOKENS, False, False), request
 
 
 @pytest.mark.peer

@@ -69,6 +69,22 @@ def ask_after_continue(port, body, tls):
         connection.close()
 
 
+def ask_early(port, body, path, tls=False):
+    """The same; the body follows the head of the reply."""
+    data = json.dumps(body).encode()
+    connection = connect(port, tls)
+    try:
+        connection.putrequest("POST", path)
+        connection.putheader("Content-Length", str(len(data)))
+        connection.endheaders()
+        response = connection.response_class(connection.sock, method="POST")
+        response.begin()
+        connection.send(data)
+        return response.read()
+    finally:
+        connection.close()
+
+
 def ask_at_once(port, bodies, tls=False):
     threads = [threading.Thread(target=ask, args=(port, body), kwargs={"tls": tls}) for body in bodies]
     for thread in threads:
@@ -229,6 +245,15 @@ def ask_raw(port, model):
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         while connection.recv(65536):
             pass
+
+
+def test_server_that_replies_before_it_has_read_the_body(sonde, run, agent):
+    """The stream is whole. Its model is not known, as the reply is read meanwhile."""
+    server, watching = start_hostile_server(run), agent(*NO_BUDGET)
+    assert ask_early(server.port, {"model": "/many"}, "/v1/early").count(b"tok") == 200
+    request, = streams_of(sonde, watching, server, 1).values()
+    assert (request["stream"]["tokens"], request["stream"]["is_late"], request["stream"]["is_incomplete"]) == (200, False, False), request
+    assert request["bytes_in"] > len('{"model": "/many"}') + len("POST /v1/early HTTP/1.1"), request
 
 
 @pytest.mark.thorough

@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check_ended(void *context, uint64_t process, struct request_record *r)
+static void check_report(void *context, uint64_t process, struct http2_report *report)
 {
+    const struct request_record *r = &report->request;
+    const struct request_stream_record *stream = &report->stream;
     (void)process;
+    if (stream->h.size_bytes && (!request_stream_record_is_sound(stream) || stream->first_ns > stream->last_ns))
+        abort();
     if (!request_record_is_sound(r) || r->unread_ns > r->duration_ns + r->unread_ns || !r->id)
         abort();
     for (size_t i = r->line_bytes; i < sizeof(r->line); i++)
@@ -32,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t ended = 0;
     struct http2_requests *q;
-    if (http2_requests_new(check_ended, &ended, &q) < 0)
+    if (http2_requests_new(check_report, &ended, &q) < 0)
         return 0;
     const uint64_t connection = 7 | (size & 2 ? HTTP2_OVER_TLS : 0);
     struct http2_opened opened = {.kind = HTTP2_RECORD_OPENED, .connection = connection, .is_from_start = size & 1};

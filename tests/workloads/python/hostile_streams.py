@@ -1,4 +1,5 @@
-"""Streams as no well-behaved server sends them. `hostile_streams.py`; the path selects the stream, and each item of it is one send."""
+"""Streams as no well-behaved server sends them. `hostile_streams.py`; the model selects the stream, and each item of it is one send. The path /v1/early has its
+head sent before the body of the request is read."""
 import json
 import random
 import socket
@@ -46,10 +47,13 @@ def serve(connection):
     head = b""
     while b"\r\n\r\n" not in head:
         head += connection.recv(4096)
+    is_early = b" /v1/early " in head
+    if is_early:
+        connection.sendall(CHUNKED)
     length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
     while len(head.split(b"\r\n\r\n", 1)[1]) < length:
         head += connection.recv(4096)
-    for data in STREAMS[json.loads(head.split(b"\r\n\r\n", 1)[1])["model"]]:
+    for data in STREAMS[json.loads(head.split(b"\r\n\r\n", 1)[1])["model"]][is_early:]:
         send(connection, data)
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(4096):

@@ -84,9 +84,26 @@ static void count_request(struct request_process *p, const struct request_record
     memcpy(p->comm, r->comm, sizeof(p->comm));
 }
 
-static void take_ended(void *context, uint64_t process, struct request_record *r)
+static void choose_record(const struct http2_drain *d, struct process *p, struct http2_report *report)
+{
+    struct request_record *r = &report->request;
+    if (!(r->flags & REQUEST_NOTABLE) &&
+        request_is_notable(&p->counts, r->duration_ns, request_is_failed(r->status), r->h.time_ns, d->records_a_window))
+        r->flags |= REQUEST_NOTABLE;
+    if (!report->is_second)
+        r->weight = request_sample_weight(&p->counts, sampling_hash(d->seed, r->id));
+}
+
+static void add_record(struct http2_drain *d, const struct record_header *header)
+{
+    if (batch_add(d->batch, header) < 0)
+        d->batch_full++;
+}
+
+static void take_report(void *context, uint64_t process, struct http2_report *report)
 {
     struct http2_drain *d = context;
+    struct request_record *r = &report->request;
     if (r->flags & REQUEST_CLIENT) {
         http2_calls_add(&d->calls, process, r);
         return;
@@ -96,14 +113,16 @@ static void take_ended(void *context, uint64_t process, struct request_record *r
         d->processes_lost++;
         return;
     }
-    count_request(&p->counts, r);
-    if (request_is_notable(&p->counts, r->duration_ns, request_is_failed(r->status), r->h.time_ns, d->records_a_window))
-        r->flags |= REQUEST_NOTABLE;
-    r->weight = request_sample_weight(&p->counts, sampling_hash(d->seed, r->id));
-    if (!(r->flags & REQUEST_NOTABLE) && !r->weight)
+    if (!report->is_open)
+        count_request(&p->counts, r);
+    choose_record(d, p, report);
+    const bool is_recorded = r->flags & REQUEST_NOTABLE || r->weight;
+    if (report->stream.h.size_bytes && (is_recorded || !report->is_open))
+        add_record(d, &report->stream.h);
+    if (is_recorded)
+        add_record(d, &r->h);
+    else if (!report->is_open)
         d->not_detailed++;
-    else if (batch_add(d->batch, &r->h) < 0)
-        d->batch_full++;
 }
 
 /* ---- the ring ---- */
@@ -121,7 +140,7 @@ int http2_drain_new(int ring_fd, uint32_t records_a_window, uint64_t sampling_se
         return -ENOMEM;
     d->records_a_window = records_a_window;
     d->seed = sampling_seed ? sampling_seed : (uint64_t)(uintptr_t)d;
-    const int r = http2_requests_new(take_ended, d, &d->requests);
+    const int r = http2_requests_new(take_report, d, &d->requests);
     if (r < 0)
         return r;
     d->ring = ring_buffer__new(ring_fd, take_record, d, NULL);

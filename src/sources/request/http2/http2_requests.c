@@ -39,11 +39,12 @@ struct connection {
     struct side sides[2];
     struct http2_stream *streams, *held; /* in progress; ended, the latest first */
     uint32_t held_count;
+    bool has_unsent_messages;
     struct request_record common;
 };
 
 struct http2_requests {
-    http2_ended *ended;
+    http2_reported *reported;
     void *context;
     struct connection *connections; /* the one that was idle for longest first */
     struct connection *connection_buckets[BUCKETS];
@@ -53,20 +54,20 @@ struct http2_requests {
     struct http2_losses losses;
 };
 
-static void ignore_ended(void *context, uint64_t process, struct request_record *r)
+static void ignore_report(void *context, uint64_t process, struct http2_report *r)
 {
     (void)context;
     (void)process;
     (void)r;
 }
 
-int http2_requests_new(http2_ended *ended, void *context, struct http2_requests **ret)
+int http2_requests_new(http2_reported *reported, void *context, struct http2_requests **ret)
 {
     struct http2_requests *q = calloc(1, sizeof(*q));
     if (!q)
         return -ENOMEM;
     q->streams.max = HTTP2_STREAMS_MAX;
-    q->ended = ended;
+    q->reported = reported;
     q->context = context;
     *ret = q;
     return 0;
@@ -96,16 +97,25 @@ static struct http2_stream *make_stream(struct http2_requests *q, struct connect
     return s;
 }
 
-/* Hands on a stream that is hidden, and frees it. */
+static void report_stream(struct http2_requests *q, const struct connection *c, struct http2_stream *s, bool is_open)
+{
+    struct http2_report r = {.request = c->common, .is_open = is_open, .is_second = s->is_reported};
+    http2_stream_write(s, is_open, &r.request);
+    if (!http2_stream_write_messages(s, is_open, &r.request, &r.stream))
+        r.stream.h.size_bytes = 0;
+    q->reported(q->context, c->process, &r);
+    s->is_reported = true;
+    s->is_notable = r.request.flags & REQUEST_NOTABLE;
+    s->weight = r.request.weight;
+}
+
+/* Reports a stream that is hidden, and frees it. */
 static void emit_stream(struct http2_requests *q, const struct connection *c, struct http2_stream *s)
 {
-    struct request_record r = c->common;
-    if (c->is_bound) {
-        http2_stream_write(s, &r);
-        q->ended(q->context, c->process, &r);
-    } else {
+    if (c->is_bound)
+        report_stream(q, c, s, false);
+    else
         q->losses.unbound++;
-    }
     http2_streams_free(&q->streams, s);
 }
 
@@ -200,7 +210,7 @@ void http2_requests_free(struct http2_requests *q)
 {
     if (!q)
         return;
-    q->ended = ignore_ended;
+    q->reported = ignore_report;
     while (q->connections)
         lose_connection(q, q->connections);
     http2_streams_clear(&q->streams);
@@ -281,11 +291,31 @@ static void close_closing(struct http2_requests *q, uint64_t now_ns)
     }
 }
 
+/* The reply of a stream that goes on has several messages now. */
+static void report_messages(struct http2_requests *q, struct connection *c, struct http2_stream *s)
+{
+    if (s->messages > 1 && !s->is_reported && !s->is_message_unsent && c->is_bound)
+        report_stream(q, c, s, true);
+}
+
+static void send_messages(struct http2_requests *q, struct connection *c, uint64_t time_ns)
+{
+    c->has_unsent_messages = false;
+    for (struct http2_stream *s = c->streams; s; s = s->next) {
+        http2_stream_sent(s, time_ns);
+        report_messages(q, c, s);
+    }
+}
+
 static void take_sent(struct http2_requests *q, struct connection *c, uint64_t time_ns)
 {
-    for (struct http2_stream *s = c->held; s; s = s->next)
+    for (struct http2_stream *s = c->held; s; s = s->next) {
+        http2_stream_sent(s, time_ns);
         s->end_ns = time_ns;
+    }
     emit_held(q, c);
+    if (c->has_unsent_messages)
+        send_messages(q, c, time_ns);
 }
 
 /* ---- frames ---- */
@@ -375,6 +405,16 @@ static void take_block(struct http2_requests *q, struct connection *c, struct fr
         take_fields(q, c, f, (const uint8_t *)side->block.data, side->block.size);
 }
 
+static void take_reply(struct http2_requests *q, struct connection *c, struct http2_stream *s, const struct frame *f)
+{
+    http2_stream_take_reply(s, f->length, f->record->time_ns, f->record->is_unsent);
+    c->has_unsent_messages |= s->is_message_unsent;
+    if (f->flags & HTTP2_END_STREAM)
+        end_stream(q, c, s, f->record->time_ns, f->record->is_unsent);
+    else if (request_direction(c) == HTTP2_RECEIVED)
+        report_messages(q, c, s);
+}
+
 static void take_frame(struct http2_requests *q, struct connection *c, struct frame *f)
 {
     struct http2_stream *s;
@@ -386,8 +426,10 @@ static void take_frame(struct http2_requests *q, struct connection *c, struct fr
         return;
     case HTTP2_MESSAGE:
         s = find_stream(q, c, f->stream);
-        if (s)
+        if (s && f->direction == request_direction(c))
             s->is_grpc = true;
+        else if (s)
+            http2_stream_take_message(s, f->payload, f->size);
         return;
     case HTTP2_FIELD_1:
     case HTTP2_FIELD_2:
@@ -402,16 +444,10 @@ static void take_frame(struct http2_requests *q, struct connection *c, struct fr
         return;
     case HTTP2_DATA:
         s = find_stream(q, c, f->stream);
-        if (!s)
-            return;
-        if (f->direction == request_direction(c)) {
+        if (s && f->direction == request_direction(c))
             http2_stream_take_body(s, f->length);
-            return;
-        }
-        s->bytes_out += f->length;
-        s->sent_ns = f->record->time_ns;
-        if (f->flags & HTTP2_END_STREAM)
-            end_stream(q, c, s, f->record->time_ns, f->record->is_unsent);
+        else if (s)
+            take_reply(q, c, s, f);
         return;
     case HTTP2_RST_STREAM:
         s = find_stream(q, c, f->stream);

@@ -3,7 +3,9 @@
  * END_STREAM, a side has reset it, or the connection has ended. Over TLS, a stream whose end is known is held until the
  * connection's socket is known, and until what the program has written into memory is sent. On connections that a
  * process began to call another service (REQUEST_CLIENT), a stream lasts from the send of its HEADERS until END_STREAM
- * was received. Pure: the same records and times give the same requests. Not thread-safe. */
+ * was received. A call of gRPC whose reply has several messages is reported a first time when the second one was sent:
+ * the flight recorder then still has the time until the first one. Pure: the same records and times give the same
+ * requests. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,6 +14,7 @@
 
 #include "probes/request/http2.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,9 +24,17 @@
 
 struct http2_requests;
 
-/* A request has ended. `process`: that served it (request_process_name), or with REQUEST_CLIENT that sent it. `r`: its
- * record, without weight and flags of its choice; the callee may change it. */
-typedef void http2_ended(void *context, uint64_t process, struct request_record *r);
+struct http2_report {
+    struct request_record request;
+    struct request_stream_record stream; /* size_bytes 0: the reply does not have several messages */
+    bool is_open;                        /* the request goes on, and is reported once more */
+    bool is_second;
+};
+
+/* A request has ended, or goes on. `process`: that served it (request_process_name), or with REQUEST_CLIENT that sent
+ * it. The callee sets weight and flags of its choice in `r->request`; of a second report, they are those of the first.
+ */
+typedef void http2_reported(void *context, uint64_t process, struct http2_report *r);
 
 /* What could not be put together so far. */
 struct http2_losses {
@@ -34,7 +45,7 @@ struct http2_losses {
 };
 
 /* The caller frees `*ret`. -ENOMEM. */
-int http2_requests_new(http2_ended *ended, void *context, struct http2_requests **ret);
+int http2_requests_new(http2_reported *reported, void *context, struct http2_requests **ret);
 void http2_requests_free(struct http2_requests *q);
 DEFINE_FREEP(http2_requests)
 

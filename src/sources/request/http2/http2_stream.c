@@ -202,9 +202,48 @@ void http2_stream_take_body(struct http2_stream *s, size_t size)
     s->has_body = true;
 }
 
+void http2_stream_take_message(struct http2_stream *s, const uint8_t *length, size_t size)
+{
+    const size_t prefix_bytes = 5;
+    if (size == 4 && !s->message_left)
+        s->message_left = prefix_bytes + ((uint64_t)length[0] << 24 | (uint64_t)length[1] << 16 |
+                                          (uint64_t)length[2] << 8 | length[3]);
+}
+
+void http2_stream_take_reply(struct http2_stream *s, size_t size, uint64_t time_ns, bool is_unsent)
+{
+    s->bytes_out += size;
+    s->sent_ns = time_ns;
+    if (!s->is_grpc || !size)
+        return;
+    s->has_more_messages |= size > s->message_left; /* also where none was reported */
+    if (size < s->message_left) {
+        s->message_left -= size;
+        return;
+    }
+    s->message_left = 0;
+    s->messages++;
+    s->last_ns = time_ns;
+    s->is_message_unsent = is_unsent;
+    if (s->messages == 1)
+        s->first_ns = time_ns;
+}
+
+void http2_stream_sent(struct http2_stream *s, uint64_t time_ns)
+{
+    if (!s->is_message_unsent)
+        return;
+    s->is_message_unsent = false;
+    s->last_ns = time_ns;
+    if (s->messages == 1)
+        s->first_ns = time_ns;
+}
+
 void http2_stream_reply(struct http2_stream *s, const struct http2_fields *f, uint64_t time_ns)
 {
     s->sent_ns = time_ns;
+    if (!s->reply_ns && (f->status == 0 || f->status >= 200))
+        s->reply_ns = time_ns;
     s->is_grpc |= s->has_reply && s->has_message && is_path_unknown(s); /* it has trailers, as gRPC's replies */
     s->has_reply |= f->status == 0 || f->status >= 200;
     if (f->status >= 200)
@@ -239,33 +278,35 @@ void http2_stream_reset(struct http2_stream *s, uint32_t code)
     }
 }
 
-/* gRPC's status says more than HTTP's, which is nearly always 200. */
-static uint16_t status_of(const struct http2_stream *s)
+/* gRPC's status says more than HTTP's, which is nearly always 200. It comes at the end. */
+static uint16_t status_of(const struct http2_stream *s, bool is_open)
 {
     if (s->grpc_status != HTTP2_NO_GRPC_STATUS)
         return REQUEST_GRPC_STATUS + s->grpc_status;
-    return s->is_grpc && s->status == 200 ? REQUEST_GRPC_UNKNOWN : s->status;
+    return s->is_grpc && s->status == 200 && !is_open ? REQUEST_GRPC_UNKNOWN : s->status;
 }
 
-void http2_stream_write(const struct http2_stream *s, struct request_record *r)
+void http2_stream_write(const struct http2_stream *s, bool is_open, struct request_record *r)
 {
+    const uint64_t end_ns = is_open ? s->sent_ns : s->end_ns;
     uint8_t at = s->line_bytes;
     r->h.size_bytes = sizeof(*r);
     r->h.kind = RECORD_REQUEST;
-    r->h.time_ns = s->end_ns;
+    r->h.time_ns = end_ns;
     r->h.pid = s->pid;
     r->h.tid = s->tid;
     r->id = hash_mix(hash_mix(s->start_ns, r->socket), s->id) | 1;
     r->start_ns = s->start_ns;
-    r->duration_ns = s->end_ns > s->start_ns ? s->end_ns - s->start_ns : 0;
+    r->duration_ns = end_ns > s->start_ns ? end_ns - s->start_ns : 0;
     r->unread_ns = s->read_ns - s->start_ns;
     r->bytes_in = s->bytes_in;
     r->bytes_out = s->bytes_out;
     r->link = (struct link_ids){0};
-    r->status = status_of(s);
+    r->status = status_of(s, is_open);
     r->flags = (r->flags & (REQUEST_TLS | REQUEST_CLIENT)) | (r->status ? 0 : REQUEST_NO_REPLY) |
-               (s->is_shared ? REQUEST_SHARED : 0) | (s->lacks_path ? REQUEST_NO_PATH : 0);
-    r->weight = 0;
+               (s->is_shared ? REQUEST_SHARED : 0) | (s->lacks_path ? REQUEST_NO_PATH : 0) |
+               (s->is_notable ? REQUEST_NOTABLE : 0);
+    r->weight = s->weight;
     r->protocol = s->is_grpc ? REQUEST_GRPC : REQUEST_HTTP2;
     memcpy(r->line, s->line, at);
     memcpy(r->line + at, VERSION, strlen(VERSION));
@@ -276,4 +317,37 @@ void http2_stream_write(const struct http2_stream *s, struct request_record *r)
     }
     memset(r->line + at, 0, sizeof(r->line) - at);
     r->line_bytes = at;
+}
+
+static uint64_t since(uint64_t start_ns, uint64_t time_ns)
+{
+    return time_ns > start_ns ? time_ns - start_ns : 0;
+}
+
+bool http2_stream_write_messages(const struct http2_stream *s, bool is_open, const struct request_record *r,
+                                 struct request_stream_record *ret)
+{
+    if (s->messages < 2)
+        return false;
+    *ret = (struct request_stream_record){
+        .h = r->h,
+        .id = r->id,
+        .cgroup_id = r->cgroup_id,
+        .start_ns = r->start_ns,
+        .duration_ns = r->duration_ns,
+        .first_byte_ns = since(r->start_ns, s->reply_ns),
+        .first_ns = since(r->start_ns, s->first_ns),
+        .last_ns = since(r->start_ns, s->last_ns),
+        .chunks = s->messages,
+        .status = r->status,
+        .local_port = r->local_port,
+        .flags = REQUEST_STREAM_EVENTS | (is_open ? 0 : REQUEST_STREAM_ENDED) |
+                 (s->has_more_messages ? REQUEST_STREAM_UNREAD : 0),
+        .line_bytes = r->line_bytes,
+    };
+    ret->h.kind = RECORD_REQUEST_STREAM;
+    ret->h.size_bytes = sizeof(*ret);
+    memcpy(ret->comm, r->comm, sizeof(ret->comm));
+    memcpy(ret->line, r->line, sizeof(ret->line));
+    return true;
 }

@@ -46,9 +46,9 @@ static void test_call_is_named(void **state)
     http2_calls_clear(&c);
 }
 
-static void add_ended(void *context, uint64_t process, struct request_record *r)
+static void add_report(void *context, uint64_t process, struct http2_report *r)
 {
-    http2_calls_add(context, process, r);
+    http2_calls_add(context, process, &r->request);
 }
 
 static void put_frames(struct http2_requests *q, uint8_t direction, uint64_t time_ns, const void *frames, size_t size)
@@ -65,7 +65,7 @@ static void put_frames(struct http2_requests *q, uint8_t direction, uint64_t tim
 /* On a connection that is found in its middle, the path and the type of contents are indices that are not known. */
 static void test_message_shows_that_an_older_connection_has_grpc(void **state)
 {
-    static const char head[] = "\0\0\3\1\4\0\0\0\x4d\x83\xbe\xbf", message[] = "\0\0\0\xf0\0\0\0\0\x4d",
+    static const char head[] = "\0\0\3\1\4\0\0\0\x4d\x83\xbe\xbf", message[] = "\0\0\4\xf0\0\0\0\0\x4d\0\0\0\x0f",
                       data[] = "\0\0\x14\0\1\0\0\0\x4d", reply[] = "\0\0\1\1\4\0\0\0\x4d\x88\0\0\1\1\5\0\0\0\x4d\xbe";
     (void)state;
     for (unsigned has_message = 0; has_message < 2; has_message++) {
@@ -73,7 +73,7 @@ static void test_message_shows_that_an_older_connection_has_grpc(void **state)
         struct http2_requests *q;
         const struct http2_opened o = {
             .kind = HTTP2_RECORD_OPENED, .connection = 5, .process = 99, .r = {.flags = REQUEST_CLIENT, .socket = 5}};
-        assert_int_equal(http2_requests_new(add_ended, &c, &q), 0);
+        assert_int_equal(http2_requests_new(add_report, &c, &q), 0);
         http2_requests_take(q, &o, sizeof(o));
         put_frames(q, HTTP2_SENT, 100, head, sizeof(head) - 1);
         if (has_message)
