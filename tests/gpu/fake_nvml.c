@@ -3,7 +3,7 @@
  *     FUNCTION DEVICE [KEY] VALUE...      nvmlDeviceGetPowerUsage 0 215000
  *                                         nvmlDeviceGetFieldValues 0 82 64        (field 82 is 64)
  *     FUNCTION DEVICE [KEY] error NUMBER  the call returns this error
- *     FUNCTION DEVICE [KEY] hang          the call does not return; it creates the file "$SONDE_FAKE_NVML.hangs" first
+ *     FUNCTION DEVICE [KEY] hang          the call does not return; it writes its PID to "$SONDE_FAKE_NVML.hangs" first
  *
  * with "-" for DEVICE where the function has none, KEY the clock, the severity or the field, and the first line that
  * fits counts. A function without a line is not supported by the device (error 3). Lists of processes have a line each:
@@ -100,8 +100,10 @@ static void hang(void)
     char path[256];
     snprintf(path, sizeof(path), "%s.hangs", getenv("SONDE_FAKE_NVML"));
     FILE *sign = fopen(path, "we");
-    if (sign)
+    if (sign) {
+        fprintf(sign, "%d", getpid());
         fclose(sign);
+    }
     for (;;)
         pause();
 }

@@ -18,12 +18,25 @@ static inline void script_write(const char *lines)
         abort();
 }
 
-/* Whether a call of the library hangs. Forgets it. */
+/* Whether a call of the library hangs, and its process sleeps in it. Forgets it. */
 static inline bool script_hangs(void)
 {
-    char path[80];
+    char path[80], state = 0;
+    int pid = 0;
     snprintf(path, sizeof(path), "%s.hangs", script_path);
-    return unlink(path) == 0;
+    FILE *sign = fopen(path, "re");
+    if (!sign || fscanf(sign, "%d", &pid) != 1)
+        pid = 0;
+    if (sign)
+        fclose(sign);
+    char stat_path[32];
+    snprintf(stat_path, sizeof(stat_path), "/proc/%d/stat", pid);
+    FILE *stat = pid ? fopen(stat_path, "re") : NULL;
+    if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    if (stat)
+        fclose(stat);
+    return state == 'S' && unlink(path) == 0;
 }
 
 static inline int script_begin(void **state)
