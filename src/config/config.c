@@ -209,6 +209,14 @@ bool config_enables(const struct config *c, const struct signal *signal)
     return !settings || settings->enabled;
 }
 
+bool config_enables_any(const struct config *c, unsigned flags)
+{
+    for (size_t i = 0; all_signals[i]; i++)
+        if (all_signals[i]->flags & flags && config_enables(c, all_signals[i]))
+            return true;
+    return false;
+}
+
 bool config_samples(const struct config *c)
 {
     for (size_t i = 0; all_signals[i]; i++)

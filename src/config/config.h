@@ -56,6 +56,9 @@ const void *config_signal(const struct config *c, const struct signal *signal);
 /* Whether this signal is enabled; one without settings always is. `c` as above. */
 bool config_enables(const struct config *c, const struct signal *signal);
 
+/* Whether a signal with one of `flags` (enum signal_flags) is enabled. */
+bool config_enables_any(const struct config *c, unsigned flags);
+
 /* Whether a signal that provides samples is enabled. */
 bool config_samples(const struct config *c);
 

@@ -436,7 +436,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     int r = make_sample_stages(p, options);
     if (r == 0 && p->sink.request)
         r = recent_samples_new(&p->recent_samples) ?: recent_waits_new(resolve_wait, p, &p->recent_waits);
-    if (r == 0 && options->config && config_bool(options->config, "cuda.enabled"))
+    if (r == 0 && config_enables_any(options->config, SIGNAL_THREADS))
         r = process_threads_new(&p->threads);
     if (r == 0)
         r = options->replay ? pipeline_open_replay(p, options->replay) : pipeline_open_kernel(p, options, report);

@@ -135,8 +135,8 @@ const struct interpreters *pipeline_interpreters(const struct pipeline *p);
 bool pipeline_missed_runtime(const struct pipeline *p);
 /* The files of the frames that were passed to the sink; NULL: not requested. */
 const struct line_objects *pipeline_line_objects(const struct pipeline *p);
-/* What processes do with libcuda, and the threads of one that may hang: borrowed; empty or NULL without cuda.enabled.
- */
+/* What processes do with libcuda, and the threads of one that may hang: borrowed; empty or NULL if no signal
+ * fills them. */
 const struct cuda_activity *pipeline_cuda_activity(const struct pipeline *p);
 struct process_threads *pipeline_threads(struct pipeline *p);
 /* The sampling event of a replay, once its record has been read; NULL: time-based samples. */

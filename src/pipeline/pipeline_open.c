@@ -18,13 +18,8 @@ static int make_tables(struct pipeline *p, const struct pipeline_options *option
     struct shared_tables_options tables = {.filter = &p->filter,
                                            .rules = options->rules,
                                            .unwind_bytes = p->memory.bytes[MEMORY_UNWIND_TABLES],
-                                           .recorder_bytes = p->memory.bytes[MEMORY_RECORDER]};
-    for (size_t i = 0; all_signals[i]; i++) {
-        const struct signal *signal = all_signals[i];
-        if (!config_enables(options->config, signal))
-            continue;
-        tables.links |= signal->flags & SIGNAL_LINKS;
-    }
+                                           .recorder_bytes = p->memory.bytes[MEMORY_RECORDER],
+                                           .links = config_enables_any(options->config, SIGNAL_LINKS)};
     return shared_tables_new(&tables, &p->tables);
 }
 

@@ -32,7 +32,7 @@ struct pipeline {
     struct recent_samples *recent_samples; /* NULL: no requests are wanted */
     struct recent_waits *recent_waits;     /* likewise */
     struct cuda_activity cuda_activity;
-    struct process_threads *threads; /* NULL: calls of libcuda are not counted */
+    struct process_threads *threads; /* NULL: no signal fills them */
     struct record_writer *record_events;
     int record_events_error; /* why recording stopped (disk full, ...); 0: it runs */
     struct record_reader *replay;

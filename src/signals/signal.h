@@ -52,7 +52,7 @@ struct signal_services {
     struct recent_samples *recent_samples; /* where threads ran; NULL: requests are not wanted */
     struct recent_waits *recent_waits;     /* where they waited; likewise */
     struct cuda_activity *cuda_activity;   /* what processes do with libcuda */
-    struct process_threads *threads;       /* of one process that may hang; NULL: calls of libcuda are not counted */
+    struct process_threads *threads;       /* of one process that may hang; NULL: no signal fills them */
 
     struct span_seed span_seed; /* zeros: requests are not exported as spans */
 
@@ -100,6 +100,7 @@ enum signal_flags {
     SIGNAL_UNWINDS = 4,   /* its programs use the unwind tables and contexts */
     SIGNAL_LINKS = 8,     /* it fills the table of linked threads, which is created for it */
     SIGNAL_EVENTS = 16,   /* it emits node events */
+    SIGNAL_THREADS = 32,  /* it fills the list of a process's threads (process_threads.h), which is created for it */
 };
 
 struct signal {

@@ -166,7 +166,7 @@ const struct signal signal_threads = {
     .name = "threads",
     .memory = {.fixed_bytes = 512u << 10},
     .source = &source_threads,
-    .flags = SIGNAL_AUXILIARY | SIGNAL_UNWINDS,
+    .flags = SIGNAL_AUXILIARY | SIGNAL_UNWINDS | SIGNAL_THREADS,
     .serves = (const struct signal *const[]){&signal_cuda, NULL},
     .records = records,
     .is_node_wide = signal_is_node_wide,
