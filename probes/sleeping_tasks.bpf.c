@@ -38,22 +38,6 @@ static __always_inline __u64 found_waiting_ns(__u32 tid)
     return t->stack_ns;
 }
 
-/* ---- record ---- */
-
-static __always_inline void send(struct unwind_scratch *scratch)
-{
-    struct stack_record *s = stack_record_of(scratch);
-    __u64 size = sample_finish(scratch);
-    UNWIND_SAME_REGISTER(size);
-    if (size > sizeof(*s) + sizeof(scratch->data))
-        return;
-    s->h.size_bytes = size;
-    if (bpf_ringbuf_output(&records, s, size, BPF_RB_FORCE_WAKEUP))
-        stats.lost++;
-    else
-        stats.copied++;
-}
-
 SEC("iter.s/task")
 int sleeping_tasks_stack(struct bpf_iter__task *ctx)
 {
@@ -82,6 +66,6 @@ int sleeping_tasks_stack(struct bpf_iter__task *ctx)
     else if (!is_taken)
         stats.unreadable++;
     else
-        send(scratch);
+        sleeping_stack_send(scratch, &records, &stats.copied, &stats.lost);
     return 0;
 }

@@ -66,21 +66,6 @@ static __always_inline void send_thread(struct task_struct *task, __u64 now, __u
     stats.lost += bpf_ringbuf_output(&records, &r, sizeof(r), BPF_RB_FORCE_WAKEUP) != 0;
 }
 
-static __always_inline void send_stack(struct unwind_scratch *scratch)
-{
-    struct stack_record *s = stack_record_of(scratch);
-    __u64 size = sample_finish(scratch);
-    UNWIND_SAME_REGISTER(size);
-    if (size > sizeof(*s) + sizeof(scratch->data))
-        return;
-    s->h.size_bytes = size;
-    s->h.kind = RECORD_THREAD_STACK;
-    if (bpf_ringbuf_output(&records, s, size, BPF_RB_FORCE_WAKEUP))
-        stats.lost++;
-    else
-        stats.stacks++;
-}
-
 SEC("iter.s/task")
 int threads_of_process(struct bpf_iter__task *ctx)
 {
@@ -104,7 +89,9 @@ int threads_of_process(struct bpf_iter__task *ctx)
     else
         flags = THREAD_STACK;
     send_thread(task, now, flags, before);
-    if (flags)
-        send_stack(scratch);
+    if (!flags)
+        return 0;
+    stack_record_of(scratch)->h.kind = RECORD_THREAD_STACK;
+    sleeping_stack_send(scratch, &records, &stats.stacks, &stats.lost);
     return 0;
 }

@@ -104,3 +104,19 @@ static __always_inline bool sleeping_stack_take(struct unwind_scratch *scratch, 
     sample_set_walk(scratch, UNWIND_END_NOT_RUNNING);
     return true;
 }
+
+/* Finishes the record that sleeping_stack_take filled, writes it to `ring` and counts it in `*sent`, or in `*lost`
+ * where the ring has no room. */
+static __always_inline void sleeping_stack_send(struct unwind_scratch *scratch, void *ring, __u64 *sent, __u64 *lost)
+{
+    struct stack_record *s = stack_record_of(scratch);
+    __u64 size = sample_finish(scratch);
+    UNWIND_SAME_REGISTER(size);
+    if (size > sizeof(*s) + sizeof(scratch->data))
+        return;
+    s->h.size_bytes = size;
+    if (bpf_ringbuf_output(ring, s, size, BPF_RB_FORCE_WAKEUP))
+        (*lost)++;
+    else
+        (*sent)++;
+}
