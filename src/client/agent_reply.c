@@ -426,6 +426,8 @@ static bool decode_event(const json_t *object, void *ret_event)
     const json_t *attributes = json_object_get(object, "attributes");
     ret->time_unix_ns = json_number(object, "time_unix_nano");
     ret->duration_ns = json_number(object, "duration_ns");
+    ret->pid = json_number(attributes, "process.pid");
+    ret->launches = json_number(attributes, "launches");
     copy_text(ret->name, sizeof(ret->name), object, "name");
     copy_text(ret->text, sizeof(ret->text), object, "text");
     const size_t size = json_dumpb(attributes, ret->attributes, sizeof(ret->attributes) - 1, JSON_COMPACT);

@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,22 +52,14 @@ struct observation {
 
 /* ---- GPUs ---- */
 
-static const struct gpu_device *find_device(const struct gpu_list *list, uint32_t index)
-{
-    for (size_t i = 0; i < list->device_count; i++)
-        if (list->devices[i].index == index && list->devices[i].instance == GPU_NO_INSTANCE)
-            return &list->devices[i];
-    return NULL;
-}
-
 /* Of several GPUs the one that is busiest: the others wait for it. */
 static void end_poll(struct observation *o)
 {
     const struct gpu_device *busiest = NULL;
     double most = -1, busy;
     for (size_t i = 0; i < o->next.process_count; i++) {
-        const struct gpu_device *device =
-            o->next.processes[i].h.pid == o->pid ? find_device(&o->next, o->next.processes[i].device) : NULL;
+        const struct gpu_process *p = &o->next.processes[i];
+        const struct gpu_device *device = p->h.pid == o->pid ? gpu_list_device_of(&o->next, p) : NULL;
         if (!device)
             continue;
         if (!gpu_view_busy(device, &busy))
@@ -165,16 +156,13 @@ static bool is_unfinished(void *context)
 /* Whether the process has launched nothing since the event: a hang that has ended is none. */
 static bool is_current(const char *address, uint32_t pid, const struct agent_event *event)
 {
-    static const char key[] = "\"launches\":\"";
     _cleanup_free_ struct agent_gpu *gpu = malloc(sizeof(*gpu));
-    const char *launches = strstr(event->attributes, key);
-    if (!gpu || !launches || agent_client_gpu(address, gpu) < 0)
+    if (!gpu || agent_client_gpu(address, gpu) < 0)
         return false;
     const struct agent_gpu_process *p = agent_gpu_find(gpu, pid);
     const unsigned needed = 1u << AGENT_GPU_LAUNCHES | 1u << AGENT_GPU_GRAPH_LAUNCHES;
     return p && (p->known & needed) == needed &&
-           p->counts[AGENT_GPU_LAUNCHES] + p->counts[AGENT_GPU_GRAPH_LAUNCHES] ==
-               strtod(launches + sizeof(key) - 1, NULL);
+           p->counts[AGENT_GPU_LAUNCHES] + p->counts[AGENT_GPU_GRAPH_LAUNCHES] == (double)event->launches;
 }
 
 /* The agent's last report of a hang of this process, if it lasts, to be freed; NULL: none. */
@@ -182,13 +170,11 @@ static struct agent_event *find_event(const char *address, uint32_t pid)
 {
     _cleanup_free_ struct agent_event *events = NULL;
     struct coverage coverage;
-    char wanted[48];
     size_t count = 0;
     if (agent_client_events(address, EVENTS_S, &coverage, &events, &count) < 0)
         return NULL;
-    snprintf(wanted, sizeof(wanted), "\"process.pid\":\"%" PRIu32 "\"", pid);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(events[i].name, "gpu.hang") == 0 && strstr(events[i].attributes, wanted)) { /* newest first */
+    for (size_t i = 0; i < count; i++) /* newest first */
+        if (strcmp(events[i].name, "gpu.hang") == 0 && events[i].pid == pid) {
             events[0] = events[i];
             return is_current(address, pid, &events[0]) ? take_ptr(events) : NULL;
         }
@@ -258,13 +244,6 @@ static int open_pipeline(struct observation *o, struct pipeline **ret)
     return r;
 }
 
-static uint32_t find_inner_pid(uint32_t pid)
-{
-    _cleanup_close_ int fd = proc_open(pid);
-    struct proc_ids ids;
-    return fd >= 0 && proc_read_ids(fd, &ids) == 0 ? ids.innermost_pid : pid;
-}
-
 int gpu_hang_observe(uint32_t pid, const char *agent_address, struct buf *out)
 {
     _cleanup_free_ struct observation *o = calloc(1, sizeof(*o));
@@ -278,7 +257,7 @@ int gpu_hang_observe(uint32_t pid, const char *agent_address, struct buf *out)
     if (proc_is_gone(pid))
         return log_errno(-ESRCH, "why: there is no process %" PRIu32, pid);
     o->pid = pid;
-    o->inner_pid = find_inner_pid(pid);
+    o->inner_pid = proc_innermost_pid(pid);
     o->busy_min = UINT32_MAX;
     int r = nvml_client_new(POLL_NS, &gpus) ?: open_pipeline(o, &pipeline) ?: loop_new(pipeline, LOOP_OF_COMMAND, &loop);
     if (r < 0)

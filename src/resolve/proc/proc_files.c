@@ -180,6 +180,13 @@ int proc_read_ids(int proc_fd, struct proc_ids *ret)
     return r < 0 ? r : text.size ? proc_ids_parse(text.data, ret) : -ESRCH;
 }
 
+uint32_t proc_innermost_pid(uint32_t pid)
+{
+    _cleanup_close_ int fd = proc_open(pid);
+    struct proc_ids ids;
+    return fd >= 0 && proc_read_ids(fd, &ids) == 0 ? ids.innermost_pid : pid;
+}
+
 bool proc_ids_have_user(const struct proc_ids *ids, uint32_t user)
 {
     for (size_t i = 0; i < array_size(ids->users); i++)

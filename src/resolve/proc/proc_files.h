@@ -50,5 +50,7 @@ struct proc_ids {
 int proc_ids_parse(const char *text, struct proc_ids *ret);
 /* 0, -EBADMSG or -errno; `ret` is unchanged on failure. */
 int proc_read_ids(int proc_fd, struct proc_ids *ret);
+/* The PID of process `pid` in its own PID namespace; `pid` if it cannot be read. */
+uint32_t proc_innermost_pid(uint32_t pid);
 /* Whether `user` is any of the four. */
 bool proc_ids_have_user(const struct proc_ids *ids, uint32_t user);

@@ -36,7 +36,6 @@ static int create_gpu(const struct signal_services *services, const void *settin
     s->events.state = &s->state;
     s->hangs.after_ns = ((const struct gpu_options *)settings)->hang_after_ns;
     s->pending.threads = services->threads;
-    s->pending.processes = services->processes;
     s->pending.ras_port = NCCL_RAS_PORT;
     *ret_self = s;
     return 0;

@@ -50,14 +50,6 @@ static bool lasts(const struct gpu_hangs *h, uint64_t since_ns, uint64_t time_ns
     return since_ns && since_ns < time_ns && time_ns - since_ns >= h->after_ns;
 }
 
-static const struct gpu_device *device_of(const struct gpu_list *list, const struct gpu_process *p)
-{
-    for (size_t i = 0; i < list->device_count; i++)
-        if (list->devices[i].index == p->device && list->devices[i].instance == GPU_NO_INSTANCE)
-            return &list->devices[i];
-    return NULL;
-}
-
 void gpu_hangs_poll(struct gpu_hangs *h, const struct gpu_list *list, const struct cuda_activity *calls,
                     uint64_t time_ns, void (*take)(void *context, const struct gpu_hang *hang), void *context)
 {
@@ -65,7 +57,7 @@ void gpu_hangs_poll(struct gpu_hangs *h, const struct gpu_list *list, const stru
     for (size_t i = 0; i < list->process_count; i++) {
         const struct gpu_process *p = &list->processes[i];
         const struct cuda_activity_process *c = cuda_activity_find(calls, p->h.pid);
-        const struct gpu_device *device = device_of(list, p);
+        const struct gpu_device *device = gpu_list_device_of(list, p);
         if (!c || !c->waiting_tid || !device || device->index >= GPU_DEVICES_MAX ||
             !lasts(h, h->busy_since_ns[device->index], time_ns) || !lasts(h, c->waiting_ns, time_ns) ||
             !lasts(h, c->launched_ns, calls->read_ns))

@@ -2,19 +2,12 @@
 #include "signals/gpu/gpu_pending.h"
 
 #include "base/buf.h"
-#include "resolve/process/processes.h"
+#include "resolve/proc/proc_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint32_t inner_pid(const struct gpu_pending *p, uint32_t pid)
-{
-    const struct process *process = p->processes ? processes_find(p->processes, pid, 0) : NULL;
-    const uint32_t inner = process ? processes_innermost_pid(p->processes, process) : 0;
-    return inner ? inner : pid;
-}
 
 bool gpu_pending_add(struct gpu_pending *p, const struct gpu_hang *hang, uint64_t now_ns)
 {
@@ -22,7 +15,7 @@ bool gpu_pending_add(struct gpu_pending *p, const struct gpu_hang *hang, uint64_
         return false;
     struct pending_hang *h = &p->all[p->count++];
     *h = (struct pending_hang){.hang = *hang, .device = *hang->device, .found_ns = now_ns};
-    h->inner_pid = inner_pid(p, hang->pid);
+    h->inner_pid = proc_innermost_pid(hang->pid);
     h->has_threads = !p->threads;
     p->ranks = RANKS_UNKNOWN; /* asks again, for all of them */
     return true;

@@ -34,10 +34,9 @@ struct pending_hang {
     struct gpu_hang_evidence evidence;
 };
 
-/* Zeroed but for the first three: none. */
+/* Zeroed but for the first two: none. */
 struct gpu_pending {
     struct process_threads *threads; /* NULL: stacks cannot be read */
-    struct processes *processes;     /* NULL: PIDs are the same in all namespaces */
     uint16_t ras_port;
     struct pending_hang all[GPU_PENDING_MAX];
     size_t count;

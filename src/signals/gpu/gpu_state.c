@@ -62,6 +62,14 @@ const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *
     return NULL;
 }
 
+const struct gpu_device *gpu_list_device_of(const struct gpu_list *list, const struct gpu_process *process)
+{
+    for (size_t i = 0; i < list->device_count; i++)
+        if (list->devices[i].index == process->device && list->devices[i].instance == GPU_NO_INSTANCE)
+            return &list->devices[i];
+    return NULL;
+}
+
 const struct gpu_device *gpu_list_match(const struct gpu_list *list, const struct gpu_device *device)
 {
     const struct gpu_device *found = gpu_list_find(list, device->uuid);

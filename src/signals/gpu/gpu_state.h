@@ -53,6 +53,9 @@ void gpu_list_add_process(struct gpu_list *list, const struct gpu_process *proce
 /* The device with this UUID; NULL: none, or the UUID is "". */
 const struct gpu_device *gpu_list_find(const struct gpu_list *list, const char *uuid);
 
+/* The whole device that the process uses, also where it uses an instance of it; NULL: the list does not have it. */
+const struct gpu_device *gpu_list_device_of(const struct gpu_list *list, const struct gpu_process *process);
+
 /* Returns the device of `list` that `device` is. The UUID decides; where one of the two has none, because the device
  * was lost before its identity could be read, index and instance do. NULL: `list` does not have it. */
 const struct gpu_device *gpu_list_match(const struct gpu_list *list, const struct gpu_device *device);
