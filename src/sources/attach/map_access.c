@@ -1,22 +1,27 @@
 /* See map_access.h. */
 #include "sources/attach/map_access.h"
 
+#include "base/cleanup.h"
+
 #include <assert.h>
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <linux/types.h>
 
-void map_sum_counters(int map_fd, void *per_cpu, int cpus, void *ret_sum, size_t bytes)
+void map_sum_counters(int map_fd, void *ret_sum, size_t bytes)
 {
+    const int cpus = libbpf_num_possible_cpus();
+    _cleanup_free_ __u64 *values = cpus > 0 ? calloc((size_t)cpus, bytes) : NULL;
     const size_t count = bytes / sizeof(__u64);
-    const __u64 *values = per_cpu;
     const uint32_t zero = 0;
     __u64 *sum = ret_sum;
 
     assert(bytes % sizeof(__u64) == 0);
-    if (bpf_map_lookup_elem(map_fd, &zero, per_cpu) < 0)
+    if (!values || bpf_map_lookup_elem(map_fd, &zero, values) < 0)
         return;
     memset(sum, 0, bytes);
     for (int cpu = 0; cpu < cpus; cpu++)

@@ -4,10 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sums the only element of a per-CPU array whose value is a struct of 64-bit counters, `bytes` in all. `per_cpu`: room
- * for the values of `cpus` possible CPUs. `ret_sum` gets a struct of the same type; untouched if the map cannot be
- * read. */
-void map_sum_counters(int map_fd, void *per_cpu, int cpus, void *ret_sum, size_t bytes);
+/* Sums the only element of a per-CPU array whose value is a struct of 64-bit counters, `bytes` in all. `ret_sum` gets a
+ * struct of the same type; untouched if the map cannot be read, or without memory for its values. */
+void map_sum_counters(int map_fd, void *ret_sum, size_t bytes);
 
 /* Deletes an element of a hash map, and returns its value. False: no such element, or it could not be
  * deleted.

@@ -30,7 +30,6 @@ static void io_free(void *self)
         return;
     io_slow_records_free(s->slow);
     io_bpf__destroy(s->bpf);
-    free(s->stats);
     free(s);
 }
 
@@ -58,12 +57,6 @@ static int io_open(const struct source_services *services, const void *options, 
     if (!s)
         return -ENOMEM;
     s->tables = services->tables;
-    s->cpu_count = libbpf_num_possible_cpus();
-    if (s->cpu_count <= 0)
-        return -ENODEV;
-    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    if (!s->stats)
-        return -ENOMEM;
     const struct io_options *o = options;
     const size_t entry = report->count;
     int r = io_attach(services, o, report, &s->bpf);
@@ -139,7 +132,7 @@ struct io_stats io_source_stats(void *io_source)
 {
     const struct io_source *s = io_source;
     struct io_stats sum = {0};
-    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), &sum, sizeof(sum));
     return sum;
 }
 

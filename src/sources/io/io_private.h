@@ -9,8 +9,6 @@ struct io_source {
     struct io_bpf *bpf;
     const struct shared_tables *tables;
     bool is_started, is_shed;
-    struct io_stats *stats; /* per possible CPU */
-    int cpu_count;
     uint64_t swept;               /* requests */
     struct io_slow_records *slow; /* NULL: not wanted */
     size_t access_count;          /* in the table, in the last round */

@@ -27,8 +27,6 @@
 
 struct link_source {
     struct link_bpf *bpf;
-    struct link_stats *stats; /* per possible CPU */
-    int cpu_count;
     uint64_t forgotten; /* threads whose link was discarded because their process unmapped a file */
     struct link_attachments *attachments;
 };
@@ -40,7 +38,6 @@ static void link_free(void *self)
         return;
     link_attachments_free(s->attachments); /* first: it uses the programs of s->bpf */
     link_bpf__destroy(s->bpf);
-    free(s->stats);
     free(s);
 }
 
@@ -52,12 +49,6 @@ static void link_freep(struct link_source **s)
 static int load_programs(struct link_source *s, const struct shared_tables *tables)
 {
     libbpf_set_print(NULL);
-    s->cpu_count = libbpf_num_possible_cpus();
-    if (s->cpu_count <= 0)
-        return -ENODEV;
-    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    if (!s->stats)
-        return -ENOMEM;
     s->bpf = link_bpf__open();
     if (!s->bpf)
         return -errno;
@@ -167,7 +158,7 @@ uint64_t link_source_waits_ns(void *link_source)
 static struct link_stats read_stats(struct link_source *s)
 {
     struct link_stats sum = {0};
-    map_sum_counters(bpf_map__fd(s->bpf->maps.link_stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    map_sum_counters(bpf_map__fd(s->bpf->maps.link_stats), &sum, sizeof(sum));
     return sum;
 }
 

@@ -31,9 +31,8 @@ struct off_cpu_source {
     struct sleeping_tasks *sleeping_tasks; /* NULL: not supported by this kernel */
     struct record_ring ring;
     const struct shared_tables *tables;
-    uint32_t sample_hz;          /* of tasks without a sampling rule */
-    uint64_t sample_wait_ns;     /* of the options */
-    struct off_cpu_stats *stats; /* per possible CPU */
+    uint32_t sample_hz;      /* of tasks without a sampling rule */
+    uint64_t sample_wait_ns; /* of the options */
     int cpu_count;
 };
 
@@ -45,7 +44,6 @@ static void off_cpu_free(void *self)
     sleeping_tasks_free(s->sleeping_tasks);
     record_ring_close(&s->ring);
     offcpu_bpf__destroy(s->bpf);
-    free(s->stats);
     free(s);
 }
 
@@ -175,9 +173,6 @@ static int off_cpu_open(const struct source_services *services, const void *opti
     s->cpu_count = libbpf_num_possible_cpus();
     if (s->cpu_count <= 0)
         return -ENODEV;
-    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    if (!s->stats)
-        return -ENOMEM;
     int r = load_programs(services, options, s->cpu_count, &s->bpf);
     if (r == 0)
         r = record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records));
@@ -288,7 +283,7 @@ static int off_cpu_drain(void *self, struct batch *batch)
 static struct off_cpu_stats read_stats(struct off_cpu_source *s)
 {
     struct off_cpu_stats sum = {0};
-    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), &sum, sizeof(sum));
     return sum;
 }
 

@@ -17,8 +17,6 @@
 
 struct program_starts {
     struct process_bpf *bpf;
-    struct program_start_stats *stats; /* per possible CPU */
-    int cpu_count;
 };
 
 void program_starts_free(struct program_starts *s)
@@ -26,7 +24,6 @@ void program_starts_free(struct program_starts *s)
     if (!s)
         return;
     process_bpf__destroy(s->bpf);
-    free(s->stats);
     free(s);
 }
 
@@ -36,12 +33,6 @@ int program_starts_new(struct program_starts **ret)
     if (!s)
         return -ENOMEM;
     libbpf_set_print(NULL);
-    s->cpu_count = libbpf_num_possible_cpus();
-    if (s->cpu_count <= 0)
-        return -ENODEV;
-    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    if (!s->stats)
-        return -ENOMEM;
     s->bpf = process_bpf__open_and_load();
     if (!s->bpf)
         return -errno;
@@ -64,7 +55,7 @@ bool program_starts_find(const struct program_starts *s, uint32_t pid, uint64_t 
 void program_starts_runs(const struct program_starts *s, uint64_t *ret_runs, uint64_t *ret_run_time_ns)
 {
     struct program_start_stats sum = {0};
-    map_sum_counters(bpf_map__fd(s->bpf->maps.stats_of_starts), s->stats, s->cpu_count, &sum, sizeof(sum));
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats_of_starts), &sum, sizeof(sum));
     *ret_runs = sum.runs;
     *ret_run_time_ns = sum.run_time_ns;
 }

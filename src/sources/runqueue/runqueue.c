@@ -30,8 +30,6 @@ struct runqueue_source {
     const struct shared_tables *tables;
     bool is_started, is_shed;
     struct record_ring ring;
-    struct runqueue_stats *stats; /* per possible CPU */
-    int cpu_count;
     struct cgroup_names names;
 };
 
@@ -43,7 +41,6 @@ static void runqueue_free(void *self)
     record_ring_close(&s->ring);
     runqueue_bpf__destroy(s->bpf);
     cgroup_names_clear(&s->names);
-    free(s->stats);
     free(s);
 }
 
@@ -57,12 +54,6 @@ static int load_programs(struct runqueue_source *s, const struct runqueue_option
     const uint64_t other = RUNQUEUE_OTHER;
     const struct runqueue_waits none = {0};
     libbpf_set_print(NULL);
-    s->cpu_count = libbpf_num_possible_cpus();
-    if (s->cpu_count <= 0)
-        return -ENODEV;
-    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    if (!s->stats)
-        return -ENOMEM;
     s->bpf = runqueue_bpf__open();
     if (!s->bpf)
         return -errno;
@@ -166,7 +157,7 @@ static int runqueue_drain(void *self, struct batch *batch)
 static struct runqueue_stats read_stats(struct runqueue_source *s)
 {
     struct runqueue_stats sum = {0};
-    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), &sum, sizeof(sum));
     return sum;
 }
 

@@ -29,7 +29,6 @@ struct waits_source {
     struct record_ring ring;
     struct perf_events *clock; /* NULL: the kernel refuses it */
     const struct shared_tables *tables;
-    struct waits_stats *stats; /* per possible CPU */
     int cpu_count;
     bool is_shed;
     bool is_watching; /* some processes */
@@ -45,7 +44,6 @@ static void waits_free(void *self)
     perf_events_free(s->clock);
     record_ring_close(&s->ring);
     waits_bpf__destroy(s->bpf);
-    free(s->stats);
     free(s);
 }
 
@@ -140,9 +138,6 @@ int waits_source_open_by(const struct source_services *services, struct attach_r
     s->cpu_count = libbpf_num_possible_cpus();
     if (s->cpu_count <= 0)
         return -ENODEV;
-    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    if (!s->stats)
-        return -ENOMEM;
     int r = open_programs(s, services, method, entry) ?: record_ring_open(&s->ring, bpf_map__fd(s->bpf->maps.records));
     if (r < 0)
         return r;
@@ -237,7 +232,7 @@ static int waits_shed(void *self, enum source_detail detail)
 static struct waits_stats read_stats(struct waits_source *s)
 {
     struct waits_stats sum = {0};
-    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), s->stats, s->cpu_count, &sum, sizeof(sum));
+    map_sum_counters(bpf_map__fd(s->bpf->maps.stats), &sum, sizeof(sum));
     return sum;
 }
 
