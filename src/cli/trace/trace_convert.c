@@ -7,7 +7,6 @@
 #include "base/units.h"
 #include "cli/trace/trace.h"
 #include "cli/trace/trace_input.h"
-#include "cli/trace/trace_progress.h"
 #include "import/packed_file.h"
 #include "trace/aggregate/trace_table.h"
 #include "trace/export/trace_format.h"
