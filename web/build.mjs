@@ -1,13 +1,14 @@
 // Builds the pages into one HTML file each, with script and style inside, and the assembler files that put them into the
 // binary: `node build.mjs OUTDIR`. Whatever is not inside the page's own policy (hashes of its script and style) does not run.
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
 
 const root = dirname(fileURLToPath(import.meta.url));
 const out = resolve(process.argv[2] ?? 'dist');
+const head = readFileSync(resolve(root, 'head.html'), 'utf8').trim(); // of all pages
 
 const hash = (text) => `'sha256-${createHash('sha256').update(text, 'utf8').digest('base64')}'`;
 
@@ -45,6 +46,7 @@ function inline({ html, script, style }, policyInside) {
         .replace(/\s*<script type="module"[^>]*src=[^>]*><\/script>/, '')
         .replace(/\s*<link rel="stylesheet"[^>]*>/, '')
         .replace('<!-- policy -->', () => `<meta http-equiv="Content-Security-Policy" content="${policy}" />`)
+        .replace('<!-- head -->', () => head)
         .replace('</head>', () => `  <style>${style}</style>\n  </head>`)
         .replace('</body>', () => `  <script type="module">${script}</script>\n  </body>`);
     if (/\b(?:src|href)="(?!data:)/.test(page.replace(script, '').replace(style, '')))
