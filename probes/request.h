@@ -126,8 +126,8 @@ static inline int request_record_is_sound(const struct request_record *r)
     return r->h.size_bytes == sizeof(*r) && r->line_bytes <= REQUEST_LINE_BYTES && r->protocol <= REQUEST_GRPC;
 }
 
-/* A reply that is a stream of server-sent events, or a request of OpenAI's API: comes ahead of the record of the
- * request, and once at its end, whether or not the request has a record. */
+/* A reply that is a stream of server-sent events, or of messages of gRPC, or a request of OpenAI's API: comes ahead of
+ * the record of the request, and once at its end, whether or not the request has a record. */
 #define REQUEST_STREAM_ENDED  1 /* nothing more comes of it; of a request, only one record says so */
 #define REQUEST_STREAM_EVENTS 2 /* the reply is a stream; otherwise all counts and times of events are 0 */
 #define REQUEST_STREAM_LATE   4 /* the send with the header was not read: events in it are not counted */

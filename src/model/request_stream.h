@@ -1,4 +1,4 @@
-/* The times and counts of a reply that is a stream of server-sent events. */
+/* The times and counts of a reply that is a stream: of server-sent events, or of messages of gRPC, which are chunks. */
 #pragma once
 
 #include <stdbool.h>

@@ -100,7 +100,8 @@ def test_bpftrace_follows_interleaved_tasks(package, run, tmp_path, tracefs, rat
     assert program.running.alive, program.running.error
     lines = sorted((line.split() for line in received.out.splitlines() if re.match(r"\d+ \d+ \w+ ", line)), key=lambda line: int(line[0]))
     started, ended, entered, working, steps = {}, {}, {}, {}, {}
-    first = next(i for i, line in enumerate(lines) if line[2] == "start")
+    attached = max(next(i for i, line in enumerate(lines) if line[2] == what) for what in ("start", "end", "enter", "leave"))  # one probe after another
+    first = next(i for i, line in enumerate(lines) if i >= attached and line[2] == "start")
     for _, thread, what, span, *more in lines[first:]:
         if what == "start":
             started[span] = int(more[0])
