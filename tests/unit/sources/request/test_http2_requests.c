@@ -1,90 +1,7 @@
 /* Streams of HTTP/2 become requests, each once, however its frames are cut; lost and hostile frames do no harm. */
-#include "sources/request/http2/http2_requests.h"
+#include "http2_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define ENDED_MAX 64
-
-struct fixture {
-    struct http2_requests *requests;
-    struct request_record ended[ENDED_MAX];
-    struct request_stream_record streams[ENDED_MAX]; /* of those */
-    size_t count, open_count;
-    uint32_t piece; /* bytes of a record; 0: all in one */
-};
-
-static void keep(void *context, uint64_t process, struct http2_report *r)
-{
-    struct fixture *f = context;
-    assert_int_equal(process, 99);
-    assert_true(request_record_is_sound(&r->request));
-    if (f->count < ENDED_MAX) {
-        f->ended[f->count] = r->request;
-        f->streams[f->count] = r->stream;
-    }
-    f->count++;
-    f->open_count += r->is_open;
-    if (r->is_open)
-        r->request.weight = 3;
-}
-
-static void open_on(struct fixture *f, bool is_from_start)
-{
-    struct http2_opened o = {
-        .kind = HTTP2_RECORD_OPENED, .connection = 5, .process = 99, .is_from_start = is_from_start};
-    *f = (struct fixture){.piece = f->piece};
-    assert_int_equal(http2_requests_new(keep, f, &f->requests), 0);
-    o.r.socket = 5;
-    o.r.local_port = 8080;
-    http2_requests_take(f->requests, &o, sizeof(o));
-}
-
-static void put_record(struct fixture *f, uint8_t direction, uint64_t time_ns, const void *bytes, size_t size, bool gap)
-{
-    struct http2_frames r = {.kind = HTTP2_RECORD_FRAMES,
-                             .connection = 5,
-                             .time_ns = time_ns,
-                             .arrival_ns = direction ? 0 : time_ns - 10,
-                             .pid = 7,
-                             .tid = 8,
-                             .bytes = (uint16_t)size,
-                             .direction = direction,
-                             .is_after_gap = gap};
-    memcpy(r.frames, bytes, size);
-    http2_requests_take(f->requests, &r, HTTP2_FRAMES_HEAD + size);
-}
-
-/* A frame, in records of f->piece bytes. */
-static void put_frame(struct fixture *f, uint8_t direction, uint64_t time_ns, uint8_t type, uint8_t flags,
-                      uint32_t stream, const void *payload, uint32_t size)
-{
-    uint8_t frame[4096] = {
-        (uint8_t)(size >> 16),   (uint8_t)(size >> 8),    (uint8_t)size,          type,           flags,
-        (uint8_t)(stream >> 24), (uint8_t)(stream >> 16), (uint8_t)(stream >> 8), (uint8_t)stream};
-    const uint32_t kept = http2_kept(type, size);
-    memcpy(frame + HTTP2_HEAD_BYTES, payload, kept);
-    const uint32_t all = HTTP2_HEAD_BYTES + kept, piece = f->piece ? f->piece : all;
-    for (uint32_t at = 0; at < all; at += piece)
-        put_record(f, direction, time_ns, frame + at, piece < all - at ? piece : all - at, false);
-}
-
-/* :method POST, :path /a.B/C (inserted), content-type application/grpc (inserted) */
-static const char grpc_request[] = "\x83\x44\x06/a.B/C\x5f\x10"
-                                   "application/grpc";
-/* :status 200, content-type (inserted) */
-static const char grpc_reply[] = "\x88\x5f\x10"
-                                 "application/grpc";
-/* grpc-status 5 (inserted) */
-static const char not_found[] = "\x40\x0bgrpc-status\x01"
-                                "5";
-#define BYTES(text) text, sizeof(text) - 1
 
 static void test_a_grpc_call_is_a_request_with_its_status(void **state)
 {
@@ -114,91 +31,6 @@ static void test_a_grpc_call_is_a_request_with_its_status(void **state)
         assert_false(r->flags & REQUEST_SHARED);
         http2_requests_free(f.requests);
     }
-}
-
-/* A message of gRPC of `length` bytes begins with the next frame. */
-static void put_message(struct fixture *f, uint64_t time_ns, uint8_t length)
-{
-    const uint8_t payload[] = {0, 0, 0, length};
-    put_frame(f, HTTP2_SENT, time_ns, HTTP2_MESSAGE, 0, 1, payload, sizeof(payload));
-}
-
-static void begin_call(struct fixture *f)
-{
-    open_on(f, true);
-    put_frame(f, HTTP2_RECEIVED, 1000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_request));
-    put_frame(f, HTTP2_RECEIVED, 1001, HTTP2_DATA, HTTP2_END_STREAM, 1, "", 20);
-    put_frame(f, HTTP2_SENT, 2000, HTTP2_HEADERS, HTTP2_END_HEADERS, 1, BYTES(grpc_reply));
-}
-
-static void end_call(struct fixture *f)
-{
-    put_frame(f, HTTP2_SENT, 9000, HTTP2_HEADERS, HTTP2_END_HEADERS | HTTP2_END_STREAM, 1, BYTES(not_found));
-}
-
-static void test_several_messages_of_a_reply_are_a_stream(void **state)
-{
-    struct fixture f = {.piece = 11};
-    (void)state;
-    begin_call(&f);
-    put_message(&f, 2500, 25);
-    put_frame(&f, HTTP2_SENT, 2500, HTTP2_DATA, 0, 1, "", 30);
-    assert_int_equal(f.count, 0);
-    put_message(&f, 3000, 95); /* in three frames */
-    put_frame(&f, HTTP2_SENT, 3000, HTTP2_DATA, 0, 1, "", 40);
-    put_frame(&f, HTTP2_SENT, 3100, HTTP2_DATA, 0, 1, "", 40);
-    put_message(&f, 3200, 1); /* bytes of the message that look like a beginning */
-    put_frame(&f, HTTP2_SENT, 3200, HTTP2_DATA, 0, 1, "", 20);
-    assert_int_equal(f.open_count, 1);
-    assert_int_equal(f.ended[0].status, 200);
-    assert_int_equal(f.ended[0].duration_ns, 2210);
-    assert_int_equal(f.streams[0].chunks, 2);
-    assert_int_equal(f.streams[0].flags, REQUEST_STREAM_EVENTS);
-    put_message(&f, 4000, 1);
-    put_frame(&f, HTTP2_SENT, 4000, HTTP2_DATA, 0, 1, "", 6);
-    end_call(&f);
-    assert_int_equal(f.count, 2);
-    assert_int_equal(f.ended[1].id, f.ended[0].id);
-    assert_int_equal(f.ended[1].weight, 3);
-    assert_int_equal(f.ended[1].duration_ns, 8010);
-    const struct request_stream_record *s = &f.streams[1];
-    assert_true(request_stream_record_is_sound(s));
-    assert_int_equal(s->id, f.ended[1].id);
-    assert_int_equal(s->chunks, 3);
-    assert_int_equal(s->tokens, 0);
-    assert_int_equal(s->first_byte_ns, 1010);
-    assert_int_equal(s->first_ns, 1510);
-    assert_int_equal(s->last_ns, 3010);
-    assert_int_equal(s->flags, REQUEST_STREAM_EVENTS | REQUEST_STREAM_ENDED);
-    assert_int_equal(s->status, REQUEST_GRPC_STATUS + 5);
-    http2_requests_free(f.requests);
-}
-
-static void test_messages_that_cannot_be_told_apart_are_counted_as_one(void **state)
-{
-    struct fixture f = {0};
-    (void)state;
-    begin_call(&f);
-    put_frame(&f, HTTP2_SENT, 2500, HTTP2_DATA, 0, 1, "", 30);
-    put_message(&f, 3000, 1);
-    put_frame(&f, HTTP2_SENT, 3000, HTTP2_DATA, 0, 1, "", 6);
-    end_call(&f);
-    assert_int_equal(f.streams[1].chunks, 2);
-    assert_true(f.streams[1].flags & REQUEST_STREAM_UNREAD);
-    http2_requests_free(f.requests);
-}
-
-static void test_one_message_is_no_stream(void **state)
-{
-    struct fixture f = {0};
-    (void)state;
-    begin_call(&f);
-    put_message(&f, 2500, 25);
-    put_frame(&f, HTTP2_SENT, 2500, HTTP2_DATA, 0, 1, "", 30);
-    end_call(&f);
-    assert_int_equal(f.count, 1);
-    assert_int_equal(f.streams[0].h.size_bytes, 0);
-    http2_requests_free(f.requests);
 }
 
 /* The other way round: the process sends the request, and receives the reply. */
@@ -665,9 +497,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_grpc_call_is_a_request_with_its_status),
-        cmocka_unit_test(test_several_messages_of_a_reply_are_a_stream),
-        cmocka_unit_test(test_messages_that_cannot_be_told_apart_are_counted_as_one),
-        cmocka_unit_test(test_one_message_is_no_stream),
         cmocka_unit_test(test_a_clients_stream_ends_with_what_it_receives),
         cmocka_unit_test(test_interleaved_streams_end_in_any_order),
         cmocka_unit_test(test_padding_priority_and_continuation_are_understood),
