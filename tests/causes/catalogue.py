@@ -91,7 +91,7 @@ IN_GO, IN_NODE = (*ANY, "lock", "gc"), (*ANY, "pool_cpu", "gc", "blocked_loop", 
 
 @dataclass(frozen=True)
 class Server:
-    """`command`: interpreter (or "go", which builds it) and file; PORT LOG FOLDER and `arguments` follow. `packages`: from PyPI; the interpreter of their
+    """`command`: interpreter and file, or "go" and the tag with which the folder go is built; PORT LOG FOLDER and `arguments` follow. `packages`: from PyPI; the interpreter of their
     environment replaces PYTHON. `programs`: needed on the PATH. `busy`: a thread that serves several requests one after the other keeps the others waiting;
     this is the cause of the ground truth for it. `model`: requests are inferences of this model. `option`: of the command line, the last argument; without
     it the server is left out. `protocol`: "http1", "http2" or "grpc". `tls`: the environment variable CERTIFICATE names the file with certificate and key."""
@@ -116,14 +116,16 @@ SERVERS = {
     "asyncio_pool": Server((PYTHON, "asyncio_server.py"), (*IN_PYTHON, "slow_worker", "decoy_lock"), WEB, arguments=("pool",)),
     **{f"{name}_{loop}": Server((PYTHON, "fastapi_server.py"), causes, FASTAPI, arguments=(loop,))
        for name, causes in (("streaming", STREAMING), ("tasks", TASKS)) for loop in ("asyncio", "uvloop")},
-    "go": Server(("go", "go_server.go"), IN_GO),
+    "go": Server(("go", "http"), IN_GO),
     "node": Server(("node", "node_server.js"), IN_NODE, busy="loop_busy"),
     "java": Server(("java", "JavaServer.java"), (*ANY, "lock", "lock_spin", "gc", "slow_worker", "decoy_lock", "cpu_downstream"), programs=("javac",), busy="queue_behind"),
     "chain": Server((PYTHON, "chain.py"), CHAIN, WEB, programs=("nginx", "setpriv"), busy="loop_busy"),
     "threads_tls": Server((PYTHON, "threads.py"), IN_PYTHON, tls=True),
     "asyncio_tls": Server((PYTHON, "asyncio_server.py"), ON_LOOP, WEB, busy="loop_busy", tls=True),
-    "go_tls": Server(("go", "go_server.go"), IN_GO, tls=True),
-    "go_http2_tls": Server(("go", "go_server.go"), IN_GO, tls=True, protocol="http2"),
+    "go_tls": Server(("go", "http"), IN_GO, tls=True),
+    "go_http2_tls": Server(("go", "http"), IN_GO, tls=True, protocol="http2"),
+    "go_grpc": Server(("go", "grpc"), IN_GO, protocol="grpc"),
+    "go_grpc_tls": Server(("go", "grpc"), IN_GO, tls=True, protocol="grpc"),
     "node_tls": Server(("node", "node_server.js"), IN_NODE, busy="loop_busy", tls=True),
     "grpc": Server((PYTHON, "grpc_server.py"), IN_PYTHON, GRPC, protocol="grpc"),
     "grpc_asyncio": Server((PYTHON, "grpc_server.py"), ON_LOOP, GRPC, busy="loop_busy", arguments=("asyncio",), protocol="grpc"),

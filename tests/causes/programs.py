@@ -94,8 +94,8 @@ def command_of(name, options):
         program = packages.environment(environment, list(server.packages), [catalogue.PYTHON, sys.executable]) / "python"
     if program != "go":
         return [program, script]
-    built = TOP / "build/causes-go"
-    subprocess.run(["go", "build", "-o", built, script], cwd=SERVERS, check=True, env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"})
+    built = TOP / f"build/causes-go-{script}"
+    subprocess.run(["go", "build", "-tags", script, "-o", built], cwd=SERVERS / "go", check=True, env={**os.environ, "CGO_ENABLED": "0"})
     return [built]
 
 

@@ -1,4 +1,4 @@
-// Go's net/http: a goroutine for each connection, or each stream of HTTP/2, which needs TLS. PORT LOG FOLDER
+// What the routes do, and the log of what they waited for. http.go and grpc.go are the servers: PORT LOG FOLDER
 package main
 
 import (
@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"strconv"
@@ -163,29 +164,30 @@ func work(route string, ms float64, service string) []item {
 	return []item{}
 }
 
-func main() {
-	log, err := os.OpenFile(os.Args[2], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+var log = openLog()
+
+func openLog() *os.File {
+	file, err := os.OpenFile(os.Args[2], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		panic(err)
 	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t0, q := now(), r.URL.Query()
-		id, _ := strconv.Atoi(q.Get("id"))
-		ms, _ := strconv.ParseFloat(q.Get("ms"), 64)
-		route := strings.Split(r.URL.Path, "/")[1]
-		runtime.LockOSThread()
-		truth := work(route, ms, q.Get("service"))
-		runtime.UnlockOSThread()
-		one := line{id, route, syscall.Gettid(), t0, now(), truth}
-		w.Header().Set("Content-Length", "2")
-		io.WriteString(w, "ok")
-		w.(http.Flusher).Flush()
-		text, _ := json.Marshal(one)
-		log.Write(append(text, '\n'))
-	})
-	address, certificate := "127.0.0.1:"+os.Args[1], os.Getenv("CERTIFICATE")
-	if certificate == "" {
-		panic(http.ListenAndServe(address, handler))
-	}
-	panic(http.ListenAndServeTLS(address, certificate, certificate, handler))
+	return file
+}
+
+// Handles a request: its target says what to do.
+func handle(target *url.URL) line {
+	t0, q := now(), target.Query()
+	id, _ := strconv.Atoi(q.Get("id"))
+	ms, _ := strconv.ParseFloat(q.Get("ms"), 64)
+	route := strings.Split(target.Path, "/")[1]
+	runtime.LockOSThread()
+	truth := work(route, ms, q.Get("service"))
+	runtime.UnlockOSThread()
+	return line{id, route, syscall.Gettid(), t0, now(), truth}
+}
+
+// After the reply.
+func record(one line) {
+	text, _ := json.Marshal(one)
+	log.Write(append(text, '\n'))
 }
