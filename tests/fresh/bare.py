@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -44,7 +45,21 @@ def make_base():
     return base, ""
 
 
+def processes_in(root):
+    """PIDs of the processes whose root it is."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(process / "root") == str(root):
+                yield int(process.name)
+
+
 def remove(folder):
+    """Ends what still runs there, in a session of its own: it would go on writing."""
+    while pids := list(processes_in(folder)):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
     subprocess.run(["rm", "-rf", "--one-file-system", folder], check=True)
 
 
