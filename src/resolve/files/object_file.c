@@ -152,16 +152,37 @@ uint64_t object_file_mount(int fd)
     return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0 ? st.stx_mnt_id : 0;
 }
 
-int object_file_open_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
-                             struct object_identity *ret)
+/* A descriptor with O_PATH, or -EAGAIN. */
+static int find_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
+                        uint64_t *ret_mount_id)
 {
     const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS};
     if (!own_view || sight->view != own_view || sight->path[0] != '/')
         return -EAGAIN;
     _cleanup_close_ int path_fd = (int)syscall(SYS_openat2, AT_FDCWD, sight->path, &how, sizeof(how));
-    const uint64_t mount_id = path_fd < 0 ? 0 : object_file_mount(path_fd);
-    if (!mount_id || !local_mounts_has(mounts, mount_id))
+    *ret_mount_id = path_fd < 0 ? 0 : object_file_mount(path_fd);
+    return *ret_mount_id && local_mounts_has(mounts, *ret_mount_id) ? take_fd(&path_fd) : -EAGAIN;
+}
+
+int object_file_place_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
+                              struct object_place *ret)
+{
+    struct stat st;
+    uint64_t mount_id;
+    _cleanup_close_ int path_fd = find_at_once(sight, own_view, mounts, &mount_id);
+    if (path_fd < 0 || fstat(path_fd, &st) < 0)
         return -EAGAIN;
+    *ret = (struct object_place){st.st_dev, st.st_ino};
+    return 0;
+}
+
+int object_file_open_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
+                             struct object_identity *ret)
+{
+    uint64_t mount_id;
+    _cleanup_close_ int path_fd = find_at_once(sight, own_view, mounts, &mount_id);
+    if (path_fd < 0)
+        return path_fd;
     const int fd = keep_if_match(reopen_regular(path_fd), sight, false, ret);
     if (fd >= 0)
         ret->mount_id = mount_id;

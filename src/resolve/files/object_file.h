@@ -33,6 +33,14 @@ int object_file_open(const struct object_sight *sight, struct object_identity *r
 int object_file_open_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
                              struct object_identity *ret);
 
+/* Where the file lies that the sight's path leads to, by the same conditions; which file it is, is not read. -EAGAIN:
+ * otherwise. */
+struct object_place {
+    uint64_t device, inode;
+};
+int object_file_place_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
+                              struct object_place *ret);
+
 /* Another regular file, by its path in the mount namespace of a sight's processes. */
 int object_file_open_in_process_root(const struct object_sight *sight, const char *path);
 

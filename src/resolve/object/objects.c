@@ -341,6 +341,14 @@ int objects_get(struct objects *o, const struct object_sight *sight, struct obje
     return r;
 }
 
+int objects_place_at_once(struct objects *o, const struct object_sight *sight, struct object_place *ret)
+{
+    pthread_mutex_lock(&o->lock);
+    const int r = o->mounts ? object_file_place_at_once(sight, o->own_view, o->mounts, ret) : -EAGAIN;
+    pthread_mutex_unlock(&o->lock);
+    return r;
+}
+
 struct object *objects_retain(struct object *object)
 {
     struct object_entry *e = object_entry_of(object);

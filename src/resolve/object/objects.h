@@ -17,6 +17,7 @@ struct maps_line;
 bool object_sight_of_line(const struct maps_line *line, char *path, struct object_sight *ret);
 
 struct file_opener;
+struct object_place;
 struct objects;
 
 /* At most `max_open` descriptors are held. Returns 0 or -errno. */
@@ -40,6 +41,8 @@ bool object_path_is_file(const char *path);
  * does not keep the file system busy any longer than the mapping does. A file that cannot be opened has an object, too.
  * -ENOENT: not a file; -ENOMEM. */
 int objects_get(struct objects *o, const struct object_sight *sight, struct object **ret);
+/* As object_file_place_at_once. */
+int objects_place_at_once(struct objects *o, const struct object_sight *sight, struct object_place *ret);
 /* Another reference to an object that is mapped already; returns it. Each is released once. */
 struct object *objects_retain(struct object *o);
 void objects_release(struct object *o);

@@ -34,12 +34,9 @@ struct known_object {
     UT_hash_handle hh;
 };
 
-struct file_key {
-    uint64_t device, inode;
-};
-
 struct provider_file {
-    struct file_key key;
+    struct object_place key;
+    uint64_t object_id;
     size_t users;    /* number of processes */
     void *taken;     /* the caller's handle; NULL: not wanted so far */
     bool is_waiting; /* refused for lack of capacity */
@@ -158,10 +155,16 @@ static int get_object(struct usdt_providers *n, struct object *object, const cha
 
 /* ---- files of the wanted provider ---- */
 
-static struct provider_file *get_file(struct usdt_providers *n, const struct file_key *key)
+static struct provider_file *find_file_at(const struct usdt_providers *n, const struct object_place *key)
 {
     struct provider_file *f;
     HASH_FIND(hh, n->files, key, sizeof(*key), f);
+    return f;
+}
+
+static struct provider_file *get_file(struct usdt_providers *n, const struct object_place *key)
+{
+    struct provider_file *f = find_file_at(n, key);
     if (f)
         return f;
     f = calloc(1, sizeof(*f));
@@ -209,11 +212,31 @@ static int offer_file(struct usdt_providers *n, struct provider_file *f, const s
     return 0;
 }
 
+/* A file with the object's contents that is offered already and that the mapping's path leads to: another process maps
+ * it, too. Finding out opens nothing. */
+static struct provider_file *find_offered_file(const struct usdt_providers *n, const struct process *process,
+                                               const struct process_mapping *m)
+{
+    struct processes *processes = n->options.processes;
+    struct object_sight sight = {.path = m->path};
+    struct object_place place;
+    processes_fill_sight(processes, process_entry_of(process), &sight);
+    if (objects_place_at_once(processes->objects, &sight, &place) < 0)
+        return NULL;
+    struct provider_file *f = find_file_at(n, &place);
+    return f && f->taken && f->object_id == m->object->id ? f : NULL;
+}
+
 /* Finds the file of a mapping and takes a use of it for the caller. An error: it is gone or replaced, or could not
  * be opened. */
 static int find_file(struct usdt_providers *n, const struct process *process, const struct process_mapping *m,
                      struct provider_file **ret)
 {
+    *ret = find_offered_file(n, process, m);
+    if (*ret) {
+        (*ret)->users++;
+        return 0;
+    }
     struct object_identity id = {0};
     const struct object_sight sight = {
         .path = m->path, .start = m->start, .end = m->end, .by_maps = true, .pids = {process->pid}, .pid_count = 1};
@@ -222,9 +245,10 @@ static int find_file(struct usdt_providers *n, const struct process *process, co
         return fd == -EAGAIN ? -EBUSY : fd;
     if (id.is_remote) /* the kernel would block reading it when the probe is attached */
         return -EREMOTE;
-    struct provider_file *f = get_file(n, &(struct file_key){id.device, id.inode});
+    struct provider_file *f = get_file(n, &(struct object_place){id.device, id.inode});
     if (!f)
         return -ENOMEM;
+    f->object_id = m->object->id;
     f->users++;
     int r = f->taken ? 0 : offer_file(n, f, process, take_fd(&fd));
     if (r < 0) {

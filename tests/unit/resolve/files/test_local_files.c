@@ -62,6 +62,13 @@ static int open_at_once(struct local_mounts *mounts, const struct object_sight *
     return 0;
 }
 
+/* The inode, or 0. */
+static uint64_t inode_at_once(struct local_mounts *mounts, const struct object_sight *sight)
+{
+    struct object_place place;
+    return object_file_place_at_once(sight, own_view(), mounts, &place) == 0 ? place.inode : 0;
+}
+
 static void write_text(const char *path, const char *text)
 {
     _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -82,8 +89,10 @@ static void in_mounted_folder(const char *folder, struct local_mounts *mounts)
 
     struct object_sight sight = sight_of(path);
     assert_int_equal(open_at_once(mounts, &sight, "program"), 0);
+    assert_int_equal(inode_at_once(mounts, &sight), sight.inode);
     sight.path = link_path;
     assert_int_equal(open_at_once(mounts, &sight, "program"), 0);
+    assert_int_equal(inode_at_once(mounts, &sight), sight.inode);
     sight.path = other; /* the file there is another one now */
     assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
     sight = sight_of(fifo); /* it must not wait for a writer */
@@ -91,8 +100,10 @@ static void in_mounted_folder(const char *folder, struct local_mounts *mounts)
     sight = sight_of(path);
     sight.view++; /* of a process in another mount namespace, where the path may lead elsewhere */
     assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
+    assert_int_equal(inode_at_once(mounts, &sight), 0);
     sight = sight_of("/proc/self/status"); /* no local file system */
     assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
+    assert_int_equal(inode_at_once(mounts, &sight), 0);
     sight.path = "/proc/self/exe"; /* leads out of what is cached */
     assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
 }
