@@ -1,6 +1,6 @@
-/* Reads of local files a few bytes at a time: tables are searched and lists are walked. The block around the last such
- * read is kept, so that most of them need no system call. Any thread: one that finds the block in use by another reads
- * without it. */
+/* Reads of local files a few bytes at a time: tables are searched and lists are walked. The blocks around the last such
+ * reads are kept, so that most of them need no system call. Any thread: one that finds them in use by another reads
+ * without them. */
 #pragma once
 
 #include <stddef.h>
