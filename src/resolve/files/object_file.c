@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "resolve/elf/elf.h"
 #include "resolve/proc/maps.h"
+#include "resolve/proc/proc_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,7 +153,7 @@ uint64_t object_file_mount(int fd)
     return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0 ? st.stx_mnt_id : 0;
 }
 
-/* A descriptor with O_PATH, or -EAGAIN. */
+/* A descriptor with O_PATH. -EAGAIN, or -ENOENT: the path leads nowhere. */
 static int find_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
                         uint64_t *ret_mount_id)
 {
@@ -160,7 +161,9 @@ static int find_at_once(const struct object_sight *sight, uint64_t own_view, str
     if (!own_view || sight->view != own_view || sight->path[0] != '/')
         return -EAGAIN;
     _cleanup_close_ int path_fd = (int)syscall(SYS_openat2, AT_FDCWD, sight->path, &how, sizeof(how));
-    *ret_mount_id = path_fd < 0 ? 0 : object_file_mount(path_fd);
+    if (path_fd < 0)
+        return errno == ENOENT ? -ENOENT : -EAGAIN;
+    *ret_mount_id = object_file_mount(path_fd);
     return *ret_mount_id && local_mounts_has(mounts, *ret_mount_id) ? take_fd(&path_fd) : -EAGAIN;
 }
 
@@ -181,11 +184,11 @@ int object_file_open_at_once(const struct object_sight *sight, uint64_t own_view
 {
     uint64_t mount_id;
     _cleanup_close_ int path_fd = find_at_once(sight, own_view, mounts, &mount_id);
-    if (path_fd < 0)
-        return path_fd;
-    const int fd = keep_if_match(reopen_regular(path_fd), sight, false, ret);
+    const int fd = path_fd < 0 ? path_fd : keep_if_match(reopen_regular(path_fd), sight, false, ret);
     if (fd >= 0)
         ret->mount_id = mount_id;
+    if (fd == -ENOENT) /* deleted or replaced: only a process that maps it still leads to it */
+        return sight->by_exec && sight->pid_count && proc_is_gone(sight->pids[0]) ? -ENOENT : -EAGAIN;
     return fd < 0 && fd != -EMFILE && fd != -ENFILE ? -EAGAIN : fd;
 }
 

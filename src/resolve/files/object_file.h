@@ -28,8 +28,9 @@ struct object_identity {
 int object_file_open(const struct object_sight *sight, struct object_identity *ret);
 
 /* The same, where this waits for no one: by the plain path, if the sight's process has our own mount namespace
- * (`own_view`), the kernel has the path in its cache of names, and the file is on one of the mounts. -EAGAIN:
- * otherwise, or the file there is another one. */
+ * (`own_view`), the kernel has the path in its cache of names, and the file is on one of the mounts. -ENOENT: the file
+ * has been deleted or replaced, and the process, which did not share its mappings (`by_exec`), has ended. -EAGAIN:
+ * otherwise. */
 int object_file_open_at_once(const struct object_sight *sight, uint64_t own_view, struct local_mounts *mounts,
                              struct object_identity *ret);
 

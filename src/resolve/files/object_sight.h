@@ -19,6 +19,7 @@ struct object_sight {
     uint64_t view;       /* the mount namespace of the process; 0: unknown */
     uint64_t start, end; /* of the mapping */
     bool by_maps;        /* read from /proc/PID/maps just now: the mapping exists */
+    bool by_exec;        /* the process has executed its program itself: ancestors do not have the same mappings */
     /* Processes in whose mount namespace the file is looked up: the process itself, then its ancestors, which
      * usually share its view of the file system and may outlive it. */
     uint32_t pids[OBJECT_PIDS_MAX];

@@ -225,6 +225,7 @@ void processes_fill_sight(struct processes *p, struct process_entry *e, struct o
         return;
     find_view(p, e);
     sight->view = e->view;
+    sight->by_exec = e->process.exec_time_ns != 0;
     sight->pids[sight->pid_count++] = e->process.pid;
     uint32_t parent = e->parent_pid;
     while (parent > 1 && sight->pid_count < OBJECT_PIDS_MAX) {

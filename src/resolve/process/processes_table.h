@@ -137,7 +137,7 @@ void processes_map(struct processes *p, struct process_entry *e, const struct ob
                    uint64_t file_offset);
 /* What is known of the program since its last exec. False: nothing. */
 bool processes_program_start(const struct processes *p, const struct process_entry *e, struct program_start *ret);
-/* Fills the pids of a sight: the process and its ancestors. */
+/* Fills what a sight says about the process: with its ancestors. */
 void processes_fill_sight(struct processes *p, struct process_entry *e, struct object_sight *sight);
 
 /* NULL when all fields are empty, or out of memory. */

@@ -69,6 +69,15 @@ static uint64_t inode_at_once(struct local_mounts *mounts, const struct object_s
     return object_file_place_at_once(sight, own_view(), mounts, &place) == 0 ? place.inode : 0;
 }
 
+static uint32_t ended_process(void)
+{
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    return (uint32_t)pid;
+}
+
 static void write_text(const char *path, const char *text)
 {
     _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -95,6 +104,14 @@ static void in_mounted_folder(const char *folder, struct local_mounts *mounts)
     assert_int_equal(inode_at_once(mounts, &sight), sight.inode);
     sight.path = other; /* the file there is another one now */
     assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
+    sight.pids[sight.pid_count++] = (uint32_t)getpid();
+    assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
+    sight.pids[0] = ended_process(); /* its parent may map the file */
+    assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
+    sight.by_exec = true; /* nothing leads to the file any more */
+    assert_int_equal(open_at_once(mounts, &sight, ""), -ENOENT);
+    sight.path = "/tmp"; /* not a file */
+    assert_int_equal(open_at_once(mounts, &sight, ""), -ENOENT);
     sight = sight_of(fifo); /* it must not wait for a writer */
     assert_int_equal(open_at_once(mounts, &sight, ""), -EAGAIN);
     sight = sight_of(path);
