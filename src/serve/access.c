@@ -120,13 +120,11 @@ static void log_refusal(struct access *a, const struct sockaddr *client)
     a->refused = 0;
 }
 
-static uint64_t hash_of(const char *token)
+static uint64_t client_of(const struct sockaddr *address, const unsigned char hash[SHA256_BYTES])
 {
-    unsigned char hash[SHA256_BYTES];
     uint64_t number;
-    sha256(token, strlen(token), hash);
     memcpy(&number, hash, sizeof(number));
-    return number;
+    return origin_of_address(address) ^ number;
 }
 
 bool access_needs_token(struct access *a)
@@ -141,15 +139,51 @@ bool access_allows(struct access *a, enum token_scope scope, const char *authori
                    uint64_t *ret_client)
 {
     char token[AUTHORIZATION_TOKEN_BYTES] = "";
+    unsigned char hash[SHA256_BYTES];
     const bool has_token = authorization && authorization_token(authorization, token) == 0;
+    sha256(token, strlen(token), hash);
+    explicit_bzero(token, sizeof(token));
     pthread_mutex_lock(&a->lock);
     const bool needs_token = a->tokens;
-    const bool allowed = !needs_token || (has_token && tokens_accept(a->tokens, token, scope));
+    const bool allowed = !needs_token || (has_token && (tokens_scopes(a->tokens, hash) & scope) == scope);
     if (!allowed && authorization) /* browsers ask without one first */
         log_refusal(a, client);
     pthread_mutex_unlock(&a->lock);
     if (allowed && ret_client)
-        *ret_client = origin_of_address(client) ^ (needs_token ? hash_of(token) : 0);
-    explicit_bzero(token, sizeof(token));
+        *ret_client = needs_token ? client_of(client, hash) : origin_of_address(client);
     return allowed;
+}
+
+/* 0 for a token that is not known, or while none is needed. */
+static enum token_scope find_scopes(struct access *a, const unsigned char hash[SHA256_BYTES])
+{
+    pthread_mutex_lock(&a->lock);
+    const enum token_scope scopes = a->tokens ? tokens_scopes(a->tokens, hash) : 0;
+    pthread_mutex_unlock(&a->lock);
+    return scopes;
+}
+
+int access_check_token(struct access *a, enum token_scope scope, const char *token, const struct sockaddr *client,
+                       unsigned char ret_hash[SHA256_BYTES])
+{
+    unsigned char hash[SHA256_BYTES];
+    sha256(token, strlen(token), hash);
+    const enum token_scope scopes = find_scopes(a, hash);
+    if ((scopes & scope) != scope) {
+        pthread_mutex_lock(&a->lock);
+        log_refusal(a, client);
+        pthread_mutex_unlock(&a->lock);
+        return scopes ? -EACCES : -ENOKEY;
+    }
+    memcpy(ret_hash, hash, sizeof(hash));
+    return 0;
+}
+
+bool access_allows_hash(struct access *a, enum token_scope scope, const unsigned char hash[SHA256_BYTES],
+                        const struct sockaddr *client, uint64_t *ret_client)
+{
+    if ((find_scopes(a, hash) & scope) != scope)
+        return false;
+    *ret_client = client_of(client, hash);
+    return true;
 }

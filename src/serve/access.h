@@ -31,3 +31,11 @@ bool access_needs_token(struct access *a);
 #define ACCESS_LOG_NS 60000000000ull
 bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client,
                    uint64_t *ret_client);
+
+/* Whether a token, which came otherwise than in an Authorization header, has the scope. 0 with its hash; -ENOKEY: there
+ * is no such token; -EACCES: it has other scopes only. Refusals are logged as above. */
+int access_check_token(struct access *a, enum token_scope scope, const char *token, const struct sockaddr *client,
+                       unsigned char ret_hash[SHA256_BYTES]);
+/* Whether the token with this hash is still in the file and has the scope. Then `ret_client` as above. */
+bool access_allows_hash(struct access *a, enum token_scope scope, const unsigned char hash[SHA256_BYTES],
+                        const struct sockaddr *client, uint64_t *ret_client);

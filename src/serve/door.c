@@ -57,7 +57,7 @@ static bool is_allowed(const struct door *d, struct MHD_Connection *connection, 
     if (!d->o.access || strcmp(url, "/healthz") == 0)
         return true;
     return access_allows(d->o.access, TOKEN_READ, http_header(connection, "Authorization"),
-                         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr, NULL);
+                         http_client_address(connection), NULL);
 }
 
 /* Checks Host, method, body, origin and token. Replies to a request that is refused and sets `*ret_refused`. */

@@ -39,6 +39,7 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
         {"ETag", reply->etag},
         {"Allow", reply->allow},
         {"WWW-Authenticate", reply->authenticate},
+        {"Set-Cookie", reply->cookie},
         {"Retry-After", reply->retry_after_s},
     };
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
@@ -162,6 +163,11 @@ enum MHD_Result http_reply_not_allowed(struct MHD_Connection *connection, const 
 struct reader *http_reader(struct MHD_Connection *connection)
 {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+const struct sockaddr *http_client_address(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
 }
 
 const char *http_header(struct MHD_Connection *connection, const char *name)

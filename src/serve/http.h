@@ -20,6 +20,7 @@ struct http_reply {
     const char *etag;             /* with it, caches revalidate (no-cache); NULL: no-store */
     const char *allow;            /* Allow header, for status 405 */
     const char *authenticate;     /* WWW-Authenticate header, for status 401 */
+    const char *cookie;           /* Set-Cookie header; NULL: none */
     const char *retry_after_s;    /* Retry-After header, for the statuses 429 and 503 */
     struct readers *readers;      /* counts the body while it is sent; NULL: it is not counted */
 };
@@ -42,6 +43,9 @@ enum MHD_Result http_reply_not_allowed(struct MHD_Connection *connection, const 
 
 /* The connection among the page's; NULL: it is about to be closed. */
 struct reader *http_reader(struct MHD_Connection *connection);
+
+/* The address of the client, borrowed for the duration of the connection. */
+const struct sockaddr *http_client_address(struct MHD_Connection *connection);
 
 /* Value of a request header, borrowed for the duration of the request; NULL: absent. */
 const char *http_header(struct MHD_Connection *connection, const char *name);

@@ -137,19 +137,24 @@ int tokens_read(const char *path, struct tokens *ret, char why[TOKENS_WHY_BYTES]
     return tokens_parse(text, size, ret, why);
 }
 
-bool tokens_accept(const struct tokens *tokens, const char *token, enum token_scope scope)
+enum token_scope tokens_scopes(const struct tokens *tokens, const unsigned char hash[SHA256_BYTES])
 {
-    unsigned char hash[SHA256_BYTES];
-    unsigned accepted = 0;
-    sha256(token, strlen(token), hash);
+    unsigned found = 0;
     for (size_t i = 0; i < tokens->count; i++) {
         unsigned char different = 0;
         for (size_t k = 0; k < SHA256_BYTES; k++)
             different |= hash[k] ^ tokens->hashes[i][k];
         const unsigned is_same = (different - 1u) >> 8 & 1; /* without a branch */
-        accepted |= is_same & ((tokens->scopes[i] & scope) == scope);
+        found |= -is_same & tokens->scopes[i];
     }
-    return accepted;
+    return found;
+}
+
+bool tokens_accept(const struct tokens *tokens, const char *token, enum token_scope scope)
+{
+    unsigned char hash[SHA256_BYTES];
+    sha256(token, strlen(token), hash);
+    return (tokens_scopes(tokens, hash) & scope) == scope;
 }
 
 int tokens_make(enum token_scope scope, char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES])

@@ -45,8 +45,11 @@ int tokens_parse(const char *text, size_t size, struct tokens *ret, char why[TOK
 /* Reads a regular file that only its owner may write. 0, or -errno with the reason in `why`, without the path. */
 int tokens_read(const char *path, struct tokens *ret, char why[TOKENS_WHY_BYTES]);
 
-/* Whether this text is one of the tokens that have the scope. The time it takes does not depend on the token that
- * matches, or on how many bytes are equal. */
+/* What the token with this hash may do: the scopes of its lines together; 0: no line has it. The time it takes does not
+ * depend on the token that matches, or on how many bytes are equal. */
+enum token_scope tokens_scopes(const struct tokens *tokens, const unsigned char hash[SHA256_BYTES]);
+
+/* Whether this text is one of the tokens that have the scope. */
 bool tokens_accept(const struct tokens *tokens, const char *token, enum token_scope scope);
 
 #define TOKEN_BYTES      72  /* "sonde_" and 40 hexadecimal digits */

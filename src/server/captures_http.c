@@ -86,8 +86,7 @@ static void describe_client(const struct listener_request *request, struct captu
     sha256(token, strlen(token), hash);
     hex_write(hash, (sizeof(ret->token) - 1) / 2, ret->token);
     explicit_bzero(token, sizeof(token));
-    address_format(MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr,
-                   ret->address);
+    address_format(http_client_address(request->connection), ret->address);
 }
 
 /* ---- the request ---- */

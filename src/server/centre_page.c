@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-bool centre_page_is_asked(const struct listener_request *request)
+bool centre_page_is_asked(struct MHD_Connection *connection, const char *method, const char *path)
 {
-    const bool reads = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
-    return reads && strcmp(request->path, "/") == 0 && !request->body->size &&
-           !MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "query") &&
-           http_header_names(http_header(request->connection, "Accept"), "text/html");
+    const bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    return reads && strcmp(path, "/") == 0 &&
+           !MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "query") &&
+           http_header_names(http_header(connection, "Accept"), "text/html");
 }
 
 enum MHD_Result centre_page_answer(const struct listener_request *request)

@@ -41,25 +41,34 @@ struct request {
 
 /* ---- the checks of a request before its body is read ---- */
 
-static bool is_allowed(const struct listener *l, struct MHD_Connection *connection, const char *path,
-                       uint64_t *ret_client)
+static bool is_open(const struct listener *l, struct MHD_Connection *connection, const char *method, const char *path)
+{
+    return l->o.is_open && l->o.is_open(connection, method, path);
+}
+
+static bool is_allowed(const struct listener *l, struct MHD_Connection *connection, const char *method,
+                       const char *path, uint64_t *ret_client)
 {
     const char *host = http_host(connection);
-    const struct sockaddr *address =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-    if (l->o.access)
-        return access_allows(l->o.access, l->o.scope_of(path), http_header(connection, "Authorization"), address,
-                             ret_client);
+    const struct sockaddr *address = http_client_address(connection);
     *ret_client = origin_of_address(address);
-    return host && host_allowed(&l->hosts, host);
+    if (!l->o.access)
+        return host && host_allowed(&l->hosts, host);
+    return is_open(l, connection, method, path) ||
+           (l->o.is_signed_in && l->o.is_signed_in(l->o.context, connection, method, path, ret_client)) ||
+           access_allows(l->o.access, l->o.scope_of(path), http_header(connection, "Authorization"), address,
+                         ret_client);
 }
 
 /* Pages of other sites, or of other ports of this one, must not use a visitor's browser. */
-static bool is_cross_site(struct MHD_Connection *connection)
+static bool is_cross_site(const struct listener *l, struct MHD_Connection *connection, const char *method,
+                          const char *path)
 {
-    const char *site = http_header(connection, "Sec-Fetch-Site"), *host = http_host(connection);
-    const char *origin = http_header(connection, "Origin"), *after = origin ? strstr(origin, "://") : NULL;
-    return (site && strcmp(site, "cross-site") == 0) ||
+    const char *site = http_header(connection, "Sec-Fetch-Site"), *mode = http_header(connection, "Sec-Fetch-Mode");
+    const char *host = http_host(connection), *origin = http_header(connection, "Origin");
+    const char *after = origin ? strstr(origin, "://") : NULL;
+    const bool follows_link = mode && strcmp(mode, "navigate") == 0 && is_open(l, connection, method, path);
+    return (site && strcmp(site, "cross-site") == 0 && !follows_link) ||
            (origin && !(after && host && strcasecmp(after + strlen("://"), host) == 0));
 }
 
@@ -88,9 +97,9 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
 {
     const char *length = http_header(connection, "Content-Length");
     const unsigned long long size = length ? strtoull(length, NULL, 10) : 0;
-    if (is_cross_site(connection))
+    if (is_cross_site(l, connection, method, path))
         *ret = http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
-    else if (!is_allowed(l, connection, path, ret_client))
+    else if (!is_allowed(l, connection, method, path, ret_client))
         *ret = l->o.access
                    ? reply_unauthorized(connection, l->o.scope_of(path))
                    : http_reply_text(connection, MHD_HTTP_FORBIDDEN,

@@ -26,10 +26,17 @@ struct listener_options {
     const char *address;   /* "127.0.0.1:4318" */
     struct access *access; /* who may ask; NULL: whoever reaches the address, which must be a loopback address */
     enum token_scope (*scope_of)(const char *path); /* the scope that a client's token needs for it */
-    struct rate_limit *rate_limit;                  /* borrowed */
-    const struct certificate *certificate;          /* for TLS; NULL, or without texts: none. Not used afterwards */
-    size_t header_bytes;   /* of one connection: request line, request headers and reply headers */
-    size_t body_max_bytes; /* of one request */
+    /* Whether a request may be answered without a token, and be a browser's that follows a link of another site; NULL:
+     * none may. Called from many threads. */
+    bool (*is_open)(struct MHD_Connection *connection, const char *method, const char *path);
+    /* Whether a browser that has signed in may make a request; then its client, for limits. NULL: none may. Called from
+     * many threads. */
+    bool (*is_signed_in)(void *context, struct MHD_Connection *connection, const char *method, const char *path,
+                         uint64_t *ret_client);
+    struct rate_limit *rate_limit;         /* borrowed */
+    const struct certificate *certificate; /* for TLS; NULL, or without texts: none. Not used afterwards */
+    size_t header_bytes;                   /* of one connection: request line, request headers and reply headers */
+    size_t body_max_bytes;                 /* of one request */
     /* Called from many threads: replies to a request that was accepted. */
     enum MHD_Result (*answer)(void *context, const struct listener_request *request);
     void *context;

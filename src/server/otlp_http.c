@@ -103,7 +103,7 @@ enum MHD_Result otlp_http_answer(void *receiver, const struct listener_request *
         .is_json = is_json(request),
         .encoding = http_header(request->connection, "Content-Encoding"),
         .body = cursor_make(request->body->data, request->body->size),
-        .client = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr,
+        .client = http_client_address(request->connection),
     };
     const int r = receiver_store(receiver, &received, &result);
     return r < 0 ? reply_failure(request, r) : reply_success(request, signal, &result);

@@ -17,6 +17,7 @@
 #include "server/otlp_http.h"
 #include "server/receiver.h"
 #include "server/server_metrics.h"
+#include "server/sign_in.h"
 #include "server/spool.h"
 #include "server/sql.h"
 
@@ -51,7 +52,9 @@ struct server {
     struct receiver receiver;
     struct opamp opamp;
     struct api api;
-    struct rate_limit *senders, *askers;
+    struct rate_limit *senders, *askers, *sign_ins;
+    struct sessions *sessions;
+    struct sign_in sign_in;
     struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
     struct grpc_listener *grpc;
@@ -225,13 +228,29 @@ static enum MHD_Result answer_sender(void *server, const struct listener_request
                                                   : otlp_http_answer(&s->receiver, request);
 }
 
+/* The page, which has no data, and what it asks before a token is known. The same requests as answer_asker answers
+ * without the data. */
+static bool is_open(struct MHD_Connection *connection, const char *method, const char *path)
+{
+    return sign_in_has(path) || centre_page_is_asked(connection, method, path);
+}
+
+static bool is_signed_in(void *server, struct MHD_Connection *connection, const char *method, const char *path,
+                         uint64_t *ret_client)
+{
+    const struct server *s = server;
+    return sign_in_is_done(&s->sign_in, connection, method, path, ret_client);
+}
+
 static enum MHD_Result answer_asker(void *server, const struct listener_request *request)
 {
     struct server *s = server;
-    if (strcmp(request->path, "/metrics") == 0)
-        return server_metrics_answer(&(struct server_metrics){s->senders, s->askers, s->spool}, request);
-    if (centre_page_is_asked(request))
+    if (sign_in_has(request->path))
+        return sign_in_answer(&s->sign_in, request);
+    if (centre_page_is_asked(request->connection, request->method, request->path))
         return centre_page_answer(request);
+    if (strcmp(request->path, "/metrics") == 0)
+        return server_metrics_answer(&(struct server_metrics){s->senders, s->askers, s->sign_ins, s->spool}, request);
     if (api_has(request->path))
         return api_answer(&s->api, request);
     if (strcmp(request->path, CAPTURES_PATH) != 0)
@@ -248,6 +267,8 @@ static int start_listeners(struct server *s, const struct certificate *certifica
                                          .address = s->endpoints[SERVER_SQL].address,
                                          .access = access_of(s, SERVER_SQL),
                                          .scope_of = scope_of_asker,
+                                         .is_open = is_open,
+                                         .is_signed_in = is_signed_in,
                                          .rate_limit = s->askers,
                                          .certificate = certificate_of(s, SERVER_SQL, certificate),
                                          .header_bytes = SQL_HEADER_BYTES,
@@ -283,13 +304,19 @@ static int listen_for_clients(struct server *s, const struct server_options *o)
                 ?: agents_new(OPAMP_AGENTS_MAX, &s->opamp.agents)
                 ?: captures_new(&s->opamp.captures)
                 ?: rate_limit_new(o->send_rate, clock_monotonic_ns, &s->senders)
-                ?: rate_limit_new(o->query_rate, clock_monotonic_ns, &s->askers);
+                ?: rate_limit_new(o->query_rate, clock_monotonic_ns, &s->askers)
+                ?: rate_limit_new(SIGN_IN_RATE, clock_monotonic_ns, &s->sign_ins)
+                ?: sessions_new(clock_monotonic_ns, &s->sessions);
     if (r < 0)
         return r;
     receiver_init(&s->receiver, s->spool, s->known, o->keep_days, clock_unix_ns);
     s->opamp.receiver = &s->receiver;
     s->opamp.monotonic_ns = clock_monotonic_ns;
     r = open_access(s, o);
+    s->sign_in = (struct sign_in){.access = access_of(s, SERVER_SQL),
+                                  .sessions = s->sessions,
+                                  .attempts = s->sign_ins,
+                                  .is_encrypted = s->endpoints[SERVER_SQL].is_encrypted};
     r = r < 0 ? r : certificate_read(&o->certificate, &certificate);
     r = r < 0 ? r : start_listeners(s, &certificate);
     if (r < 0) {
@@ -389,6 +416,8 @@ void server_free(struct server *s)
     captures_free(s->opamp.captures);
     rate_limit_free(s->senders);
     rate_limit_free(s->askers);
+    rate_limit_free(s->sign_ins);
+    sessions_free(s->sessions);
     access_free(s->access);
     closep(&s->lock);
     free(s);

@@ -32,6 +32,7 @@ enum MHD_Result server_metrics_answer(const struct server_metrics *m, const stru
         return MHD_NO;
     add_rate_limited(set, "otlp", m->senders);
     add_rate_limited(set, "sql", m->askers);
+    add_rate_limited(set, "login", m->sign_ins);
     add_spool(set, m->spool);
     return openmetrics_write(set, openmetrics, &out) < 0 ? MHD_NO : http_reply_buf(request->connection, &reply, &out);
 }

@@ -6,7 +6,7 @@
 #include "server/spool.h"
 
 struct server_metrics {
-    struct rate_limit *senders, *askers;
+    struct rate_limit *senders, *askers, *sign_ins;
     struct spool *spool;
 };
 

@@ -4,6 +4,7 @@ import http.client
 import re
 import ssl
 import stat
+from pathlib import Path
 
 from centre import ask, field, request, server, span  # noqa: F401 (fixture)
 from harness.processes import wait_for
@@ -116,3 +117,80 @@ def test_requests_of_a_client_are_limited(server, tmp_path):  # noqa: F811
     assert int(re.search(r'^sonde_server_rate_limited_requests_total\{interface="otlp"\} (\d+)', metric(), re.M)[1]) >= 2
     asked = next(answer for answer in (ask(one.sql_port, "GET", "/ping", None, bearer("many")) for _ in range(1000)) if answer[0] != 200)
     assert asked[0] == 429 and 'sonde_server_rate_limited_requests_total{interface="sql"} 1' in metric()
+
+
+def browse(one, method, path, body=None, cookie=None, **headers):
+    return ask(one.sql_port, method, path, body, {**({"Cookie": f"other=1; {cookie}"} if cookie else {}), **headers})
+
+
+def sign_in(one, token):
+    """The cookie of a session."""
+    status, headers, body = browse(one, "POST", "/login", token)
+    assert (status, body) == (200, b'{"needs_token":true,"signed_in":true}\n')
+    cookie, *attributes = headers["Set-Cookie"].split("; ")
+    assert attributes == ["Path=/", "HttpOnly", "SameSite=Strict"] and token not in cookie
+    return cookie
+
+
+def test_a_browser_signs_in_with_a_token(server, tmp_path):  # noqa: F811
+    """It gets the page without a token, and with the cookie of a session the JSON API, but nothing that changes anything or is not of the page."""
+    tokens = tmp_path / "own"
+
+    def write(*scopes):
+        tokens.write_text("".join(f"sha256:{hashlib.sha256(scope.encode()).hexdigest()} {scope} test\n" for scope in scopes))
+        tokens.chmod(0o600)
+    write("read", "write", "admin")
+    one = server("--token-file", tokens)
+    html = {"Accept": "text/html,*/*;q=0.8"}
+    status, headers, body = browse(one, "GET", "/", **html)
+    assert status == 200 and b"all nodes" in body and headers["Content-Type"].startswith("text/html")
+    assert browse(one, "GET", "/", None, None, **html, **{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"})[0] == 200, "a link of another site"
+    assert [browse(one, method, path, text, None, **html)[0] for method, path, text in
+            (("GET", "/?query=SELECT+1", None), ("POST", "/", "SELECT 1"), ("GET", "/metrics", None), ("GET", "/api/v1/hosts", None))] == [401] * 4
+    assert b"<html" in browse(one, "GET", "/", b"SELECT 1", None, **html)[2], "and not an answer of SQL"
+    assert browse(one, "GET", "/login")[2] == b'{"needs_token":true,"signed_in":false}\n'
+
+    def refusal(token):
+        status, headers, body = browse(one, "POST", "/login", token)
+        assert "Set-Cookie" not in headers and "WWW-Authenticate" not in headers
+        return status, body.decode()
+    for token in ("wrong", "", "x" * 300):
+        assert refusal(token) == (403, "This token is not known here: it is wrong, or it has been revoked.\n")
+    assert refusal("write") == (403, "This token has no right to read: `sonde token new --scope read` makes one that has.\n")
+    assert "requests without a valid token" in one.running.error or "request without a valid token" in one.running.error
+
+    reader, admin = sign_in(one, "read"), sign_in(one, "admin")
+    assert reader != admin and browse(one, "GET", "/login", None, reader)[2] == b'{"needs_token":true,"signed_in":true}\n'
+    assert browse(one, "GET", "/api/v1/hosts", None, reader)[0] == browse(one, "GET", "/api/v1/openapi.json", None, admin)[0] == 200
+    assert ask(one.sql_port, "GET", "/api/v1/hosts", None, bearer("read"))[0] == 200
+    assert [browse(one, method, path, None, admin)[0] for method, path in
+            (("POST", "/captures?host=x&pid=1"), ("GET", "/captures"), ("GET", "/?query=SELECT+1"), ("POST", "/api/v1/hosts"), ("GET", "/metrics"))] == [401] * 5
+    foreign = {"Origin": "http://elsewhere.example", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert [browse(one, "POST", path, "read", admin, **foreign)[0] for path in ("/login", "/logout")] == [403] * 2
+    assert browse(one, "GET", "/api/v1/hosts", None, reader, **{"Sec-Fetch-Site": "cross-site"})[0] == 403
+    assert browse(one, "GET", "/api/v1/hosts", None, reader[:-1] + ("1" if reader[-1] == "0" else "0"))[0] == 401
+
+    status, headers, body = browse(one, "POST", "/logout", None, reader)
+    assert headers["Set-Cookie"] == "sonde_session=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0" and b'"signed_in":false' in body
+    assert browse(one, "GET", "/api/v1/hosts", None, reader)[0] == 401 and browse(one, "GET", "/api/v1/hosts", None, admin)[0] == 200
+    write("read")
+    wait_for(lambda: browse(one, "GET", "/api/v1/hosts", None, admin)[0] == 401, 20, "the end of a session with its token")
+    statuses = [browse(one, "POST", "/login", "wrong")[0] for _ in range(30)]
+    assert statuses.count(429) >= 15 and browse(one, "POST", "/login", "read")[0] == 429, "attempts are limited, and right ones with them"
+    assert ask(one.sql_port, "GET", "/api/v1/hosts", None, bearer("read"))[0] == 200, "but not other clients"
+    assert 'sonde_server_rate_limited_requests_total{interface="login"}' in ask(one.sql_port, "GET", "/metrics", None, bearer("read"))[2].decode()
+
+
+def test_the_cookie_goes_over_tls_only(server, files):  # noqa: F811
+    one = server(*OPEN, "--tls-certificate", files.certificate, "--tls-key", files.key)
+    token = Path(re.search(r"in (\S+first-token)", one.running.out)[1]).read_text()
+    connection = connect(one.sql_port, files.made / "one.crt")
+    connection.request("POST", "/login", token)
+    assert connection.getresponse().headers["Set-Cookie"].endswith("; HttpOnly; SameSite=Strict; Secure")
+
+
+def test_no_token_is_asked_for_where_none_is_needed(server):  # noqa: F811
+    one = server()
+    assert browse(one, "GET", "/login")[2] == b'{"needs_token":false,"signed_in":false}\n'
+    assert browse(one, "POST", "/login", "x")[0] == 404
+    assert browse(one, "GET", "/login", None, None, Host="elsewhere.example")[0] == 403

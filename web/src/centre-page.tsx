@@ -1,7 +1,7 @@
 // The page of `sonde server`: routes, requests, CPU time, events, I/O and hosts of all nodes, over its JSON API.
 
-import { render, type ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { createContext, render, type ComponentChildren } from 'preact';
+import { useContext, useEffect, useRef, useState } from 'preact/hooks';
 import { useAnswer } from './api';
 import { decodeAnswer, momentOf, pathOf, profileOf, type Answer, type Selection } from './centre';
 import { Flame } from './flame';
@@ -9,6 +9,7 @@ import * as format from './format';
 import { number, object, text, type Json } from './json';
 import { nameOf } from './parts';
 import type { Time } from './profile';
+import { SignInForm, useSignIn, type SignIn } from './sign-in';
 import { ThemeButton, useTheme } from './theme';
 import { Title } from './title';
 import './style.css';
@@ -62,7 +63,17 @@ function Table({ columns, rows, name, hasCaption = false }: { columns: Column[];
     );
 }
 
-const useRows = (path: string | null, again: unknown) => useAnswer<Answer>(path, again, decodeAnswer);
+const Check = createContext(() => {});
+
+/** After an error, the server is asked whether the browser is still signed in. */
+function useRows(path: string | null, again: unknown) {
+    const answer = useAnswer<Answer>(path, again, decodeAnswer);
+    const check = useContext(Check);
+    useEffect(() => {
+        if (answer.error) check();
+    }, [answer.error]);
+    return answer;
+}
 
 /** What stands in the place of rows: the reason why there are none, or an error. */
 function Instead({ answer, error }: { answer: Answer | null; error: string }) {
@@ -203,7 +214,7 @@ function Choice({ name, value, values, set }: { name: string; value: string; val
     );
 }
 
-function CentrePage() {
+function CentrePage({ signIn }: { signIn: SignIn }) {
     const theme = useTheme();
     const [again, setAgain] = useState(0);
     const [selection, setSelection] = useState<Selection>({ last: '1h', service: '', host: '', route: '' });
@@ -230,6 +241,11 @@ function CentrePage() {
                 <button type="button" onClick={() => setAgain(again + 1)}>
                     Reload
                 </button>
+                {signIn.state === 'signed in' && (
+                    <button type="button" onClick={signIn.leave}>
+                        Sign out
+                    </button>
+                )}
                 <ThemeButton choice={theme.choice} next={theme.next} />
             </header>
             <main id="main" tabIndex={-1}>
@@ -332,4 +348,14 @@ function CentrePage() {
     );
 }
 
-render(<CentrePage />, document.getElementById('app')!);
+function Whole() {
+    const signIn = useSignIn();
+    if (signIn.state === 'unknown' || signIn.state === 'closed') return <SignInForm signIn={signIn} />;
+    return (
+        <Check.Provider value={signIn.check}>
+            <CentrePage signIn={signIn} />
+        </Check.Provider>
+    );
+}
+
+render(<Whole />, document.getElementById('app')!);

@@ -21,8 +21,10 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** `answer(endpoint, query)`: {status, body} in place of the example; undefined: the example. */
-function page(name, answer, body) {
+const isOpen = (request, reply) => reply.writeHead(200, { 'Content-Type': 'application/json' }).end('{"needs_token":false,"signed_in":false}');
+
+/** `answer(endpoint, query)`: {status, body} in place of the example; undefined: the example. `signs(request, reply, path)` answers /login and /logout. */
+function page(name, answer, body, signs = isOpen) {
     test(name, { timeout: 60000 }, async () => {
         const policy = /\.asciz "(.*)"/.exec(readFileSync(join(built, 'web_centre.S'), 'utf8'))[1];
         const asked = [];
@@ -30,6 +32,7 @@ function page(name, answer, body) {
             const url = new URL(request.url, 'http://localhost');
             if (url.pathname === '/') return reply.writeHead(200, { 'Content-Type': 'text/html', 'Content-Security-Policy': policy }).end(readFileSync(join(built, 'web_centre.html')));
             const endpoint = url.pathname.replace('/api/v1/', '');
+            if (endpoint.startsWith('/log')) return signs(request, reply, endpoint);
             asked.push(endpoint + url.search);
             const { status, body: text } = answer(endpoint, url.searchParams) ?? { status: examples.has(endpoint) ? 200 : 404, body: examples.get(endpoint) ?? 'no such endpoint' };
             reply.writeHead(status, { 'Content-Type': status === 200 ? 'application/json' : 'text/plain' }).end(text);
@@ -44,7 +47,7 @@ function page(name, answer, body) {
             p.on('pageerror', (e) => seen.push(e.message));
             p.on('request', (r) => !r.url().startsWith(`${origin}/`) && !r.url().startsWith('data:') && seen.push(r.url()));
             await p.goto(origin);
-            await p.getByRole('heading', { name: 'Hosts' }).waitFor();
+            if (signs === isOpen) await p.getByRole('heading', { name: 'Hosts' }).waitFor();
             await body(p, asked);
             assert.deepEqual(seen, []);
         } finally {
@@ -103,3 +106,55 @@ page('an empty answer says why, and an error is shown', (endpoint) => (endpoint 
     await p.getByText('No rows: the server has no events in the 30 days that it keeps.').waitFor();
     await becomes(() => p.getByRole('alert').allInnerTexts(), ['too many queries at once']);
 });
+
+/** A server whose readers need the token "right". `session.valid` becomes true with the next one that signs in. */
+function signing(session) {
+    const cookie = 'sonde_session=1; Path=/; HttpOnly; SameSite=Strict';
+    return (request, reply, path) => {
+        let token = '';
+        request.on('data', (data) => (token += data));
+        request.on('end', () => {
+            const refused = path === '/login' && request.method === 'POST' && token !== 'right';
+            if (refused) return reply.writeHead(403, { 'Content-Type': 'text/plain' }).end(token === 'sender' ? 'This token has no right to read.\n' : 'This token is not known here.\n');
+            const leaves = path === '/logout';
+            if (request.method === 'POST') session.valid = !leaves;
+            const has = session.valid && (request.method === 'POST' || (request.headers.cookie ?? '').includes('sonde_session=1'));
+            const headers = request.method === 'POST' ? { 'Set-Cookie': leaves ? `${cookie}; Max-Age=0` : cookie } : {};
+            reply.writeHead(200, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify({ needs_token: true, signed_in: has }));
+        });
+    };
+}
+
+const session = { valid: false };
+page(
+    'a token is asked for once, and a wrong one is said to be so',
+    () => (session.valid ? undefined : { status: 401, body: 'a token is needed\n' }),
+    async (p, asked) => {
+        const enter = async (token) => {
+            await p.getByLabel('Token').fill(token);
+            await p.getByRole('button', { name: 'Sign in' }).click();
+        };
+        await enter('wrong');
+        await becomes(() => p.getByRole('alert').allInnerTexts(), ['This token is not known here.']);
+        await enter('sender');
+        await becomes(() => p.getByRole('alert').allInnerTexts(), ['This token has no right to read.']);
+        assert.deepEqual(asked, [], 'nothing is asked for without a token');
+        await enter(' right ');
+        await p.getByRole('heading', { name: 'Hosts' }).waitFor();
+        assert.equal(await p.evaluate(() => [document.cookie, JSON.stringify({ ...localStorage, ...sessionStorage }), location.href].join().includes('right')), false);
+        assert.equal(await p.evaluate(() => document.cookie), '');
+        await p.reload();
+        await p.getByRole('heading', { name: 'Hosts' }).waitFor();
+        await p.waitForLoadState('networkidle');
+        session.valid = false;
+        await p.getByRole('button', { name: 'Reload' }).click();
+        await p.getByText('The session has ended.').waitFor();
+        await enter('right');
+        await p.getByRole('button', { name: 'Sign out' }).click();
+        await p.getByLabel('Token').waitFor();
+        assert.equal(await p.getByText('The session has ended.').count(), 0);
+        await p.reload();
+        await p.getByLabel('Token').waitFor();
+    },
+    signing(session),
+);
