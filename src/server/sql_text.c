@@ -117,6 +117,14 @@ static bool is_reading(const struct token *t)
     return t->size == 1 && *t->text == '(';
 }
 
+/* Settings of a subquery take effect although the session is read-only, even `readonly = 0`, with which table functions
+ * read files. The word is a name in system.settings only. */
+static bool changes_settings(const struct token *t, const struct token *before, const struct token *before_that)
+{
+    const bool is_table = before->size == 1 && *before->text == '.' && is_keyword(before_that, "system");
+    return is_keyword(t, "SETTINGS") && !is_table;
+}
+
 static int refuse(const char **ret_why, const char *why)
 {
     *ret_why = why;
@@ -126,7 +134,7 @@ static int refuse(const char **ret_why, const char *why)
 int sql_text_check(const char *text, size_t size, struct sql_text *ret, const char **ret_why)
 {
     struct lexer l = {text, text, text + size, NULL};
-    struct token t, before = {0};
+    struct token t, before = {0}, before_that = {0};
     *ret = (struct sql_text){0};
     if (memchr(text, 0, size))
         return refuse(ret_why, "the query has a NUL");
@@ -137,6 +145,8 @@ int sql_text_check(const char *text, size_t size, struct sql_text *ret, const ch
     do {
         if (is_keyword(&t, "OUTFILE") || is_keyword(&t, "INFILE"))
             return refuse(ret_why, "a query cannot write or read files");
+        if (changes_settings(&t, &before, &before_that))
+            return refuse(ret_why, "readers cannot change settings");
         if (is_keyword(&before, "PARALLEL") && is_keyword(&t, "WITH"))
             return refuse(ret_why, "only one statement is accepted");
         if (t.size == 1 && *t.text == ';' && next_token(&l, &t))
@@ -145,6 +155,7 @@ int sql_text_check(const char *text, size_t size, struct sql_text *ret, const ch
             memcpy(ret->format, t.text, t.size);
             ret->format[t.size] = '\0';
         }
+        before_that = before;
         before = t;
     } while (next_token(&l, &t));
     return l.why ? refuse(ret_why, l.why) : 0;

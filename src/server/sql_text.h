@@ -1,5 +1,5 @@
 /* What the server must know of a reader's SQL before it passes it to the engine, whose read-only mode does not refuse
- * everything: it runs KILL, USE and several statements, and writes to files. */
+ * everything: it runs KILL, USE and several statements, writes to files, and lets subqueries change settings. */
 #pragma once
 
 #include <stdbool.h>

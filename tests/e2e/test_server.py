@@ -156,7 +156,8 @@ def test_readers_can_only_read(server, tmp_path):  # noqa: F811
     one.await_value("SELECT 1", "1")
     for sql in [f"SELECT file('{secret}')", f"SELECT * FROM file('{secret}', 'LineAsString')", f"SELECT 1 INTO OUTFILE '{tmp_path}/out'", "SELECT 1 INTO/**/ outfile 'x'",
                 "SELECT \u2018'\u2019 INTO OUTFILE 'x'", "INSERT INTO otel_traces SELECT * FROM otel_traces", "DROP TABLE otel_traces", "KILL QUERY WHERE 1", "SET readonly = 0",
-                "SELECT 1 SETTINGS max_memory_usage = 0", "USE default", "SELECT 1; SELECT 2", "SELECT * FROM url('http://127.0.0.1/', 'CSV', 'a String')",
+                "SELECT 1 SETTINGS max_memory_usage = 0", "SELECT * FROM (SELECT * FROM remote('127.0.0.1', system.one) SETTINGS readonly = 0)",
+                "SELECT (SELECT demangle('f') SETTINGS allow_introspection_functions = 1)", "USE default", "SELECT 1; SELECT 2", "SELECT * FROM url('http://127.0.0.1/', 'CSV', 'a String')",
                 "CREATE TEMPORARY TABLE t (a Int8)", "SELECT file('/proc/1/environ')", "SELECT repeat('a', 1000000000)", "SELECT * FROM numbers(100000000)", ""]:
         status, text = one.query(sql)
         assert status == 400 and "secret\n" not in text, (sql, text)

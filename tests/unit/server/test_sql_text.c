@@ -31,6 +31,8 @@ static void test_reading_statements_are_accepted(void **state)
         "EXISTS otel_traces",
         "SELECT 'INTO OUTFILE; DROP TABLE $x \xe2\x80\x98 \\' it''s', \"a\\\"b\", `c;d`",
         "SELECT x, b FROM t WHERE outfiles = 1 # a comment",
+        "SELECT name, settings_ FROM system /* */ . settings WHERE name = 'SETTINGS readonly = 0'",
+        "SELECT \"settings\" FROM system.merge_tree_settings",
         "SELECT 1 // a comment\n /* a *//**/ - -1, 7 // 2",
     };
     struct sql_text text;
@@ -67,6 +69,9 @@ static void test_others_are_refused(void **state)
         "SELECT 1 /*/",
         "SELECT 1e--'\n INTO OUTFILE 'x' -- '",
         "SELECT 1\\G KILL QUERY WHERE 1",
+        "SELECT * FROM (SELECT 1 SETTINGS readonly = 0)",
+        "SELECT * FROM (SELECT 1. settings readonly = 0)",
+        "WITH a AS (SELECT 1 AS b FROM (system).SETTINGS readonly = 0) SELECT b FROM a",
         "SELECT 1 PARALLEL WITH KILL QUERY WHERE 1",
     };
     struct sql_text text;
