@@ -86,14 +86,16 @@ int access_reload(struct access *a, const char *token_file)
     return 0;
 }
 
-void access_tick(struct access *a)
+bool access_tick(struct access *a)
 {
     if (!a->path || !file_watch_has_changed(&a->watch, a->path))
-        return;
-    if (access_reload(a, a->path) == 0)
+        return false;
+    const bool is_read = access_reload(a, a->path) == 0;
+    if (is_read)
         log_info("%s: %s is read again", a->setting, a->path);
     else
         log_warning("%s: the tokens that were read before stay valid", a->setting);
+    return is_read;
 }
 
 void access_free(struct access *a)
@@ -120,13 +122,6 @@ static void log_refusal(struct access *a, const struct sockaddr *client)
     a->refused = 0;
 }
 
-static uint64_t client_of(const struct sockaddr *address, const unsigned char hash[SHA256_BYTES])
-{
-    uint64_t number;
-    memcpy(&number, hash, sizeof(number));
-    return origin_of_address(address) ^ number;
-}
-
 bool access_needs_token(struct access *a)
 {
     pthread_mutex_lock(&a->lock);
@@ -135,32 +130,64 @@ bool access_needs_token(struct access *a)
     return needs_token;
 }
 
+size_t access_tenants(struct access *a, char ret[TENANTS_MAX][TENANT_BYTES])
+{
+    pthread_mutex_lock(&a->lock);
+    const size_t count = a->tokens ? tokens_tenants(a->tokens, ret) : 0;
+    pthread_mutex_unlock(&a->lock);
+    return count;
+}
+
+struct access_client access_client_without_token(const struct sockaddr *client)
+{
+    return (struct access_client){.number = origin_of_address(client), .has_all_tenants = true};
+}
+
+/* The client of a token. */
+static struct access_client client_of(const struct sockaddr *address, const unsigned char hash[SHA256_BYTES],
+                                      const struct token_rights *rights)
+{
+    struct access_client client = {.has_all_tenants = rights->scopes == TOKEN_ADMIN && !rights->tenant[0]};
+    memcpy(&client.number, hash, sizeof(client.number));
+    client.number ^= origin_of_address(address);
+    memcpy(client.tenant, rights->tenant, sizeof(client.tenant));
+    return client;
+}
+
+static bool has_scope(const struct token_rights *rights, enum token_scope scope)
+{
+    return (rights->scopes & scope) == scope;
+}
+
 bool access_allows(struct access *a, enum token_scope scope, const char *authorization, const struct sockaddr *client,
-                   uint64_t *ret_client)
+                   struct access_client *ret_client)
 {
     char token[AUTHORIZATION_TOKEN_BYTES] = "";
     unsigned char hash[SHA256_BYTES];
+    struct token_rights rights = {0};
     const bool has_token = authorization && authorization_token(authorization, token) == 0;
     sha256(token, strlen(token), hash);
     explicit_bzero(token, sizeof(token));
     pthread_mutex_lock(&a->lock);
     const bool needs_token = a->tokens;
-    const bool allowed = !needs_token || (has_token && (tokens_scopes(a->tokens, hash) & scope) == scope);
+    if (needs_token && has_token)
+        rights = tokens_find(a->tokens, hash);
+    const bool allowed = !needs_token || has_scope(&rights, scope);
     if (!allowed && authorization) /* browsers ask without one first */
         log_refusal(a, client);
     pthread_mutex_unlock(&a->lock);
     if (allowed && ret_client)
-        *ret_client = needs_token ? client_of(client, hash) : origin_of_address(client);
+        *ret_client = needs_token ? client_of(client, hash, &rights) : access_client_without_token(client);
     return allowed;
 }
 
-/* 0 for a token that is not known, or while none is needed. */
-static enum token_scope find_scopes(struct access *a, const unsigned char hash[SHA256_BYTES])
+/* No rights for a token that is not known, or while none is needed. */
+static struct token_rights find_rights(struct access *a, const unsigned char hash[SHA256_BYTES])
 {
     pthread_mutex_lock(&a->lock);
-    const enum token_scope scopes = a->tokens ? tokens_scopes(a->tokens, hash) : 0;
+    const struct token_rights rights = a->tokens ? tokens_find(a->tokens, hash) : (struct token_rights){0};
     pthread_mutex_unlock(&a->lock);
-    return scopes;
+    return rights;
 }
 
 int access_check_token(struct access *a, enum token_scope scope, const char *token, const struct sockaddr *client,
@@ -168,22 +195,23 @@ int access_check_token(struct access *a, enum token_scope scope, const char *tok
 {
     unsigned char hash[SHA256_BYTES];
     sha256(token, strlen(token), hash);
-    const enum token_scope scopes = find_scopes(a, hash);
-    if ((scopes & scope) != scope) {
+    const struct token_rights rights = find_rights(a, hash);
+    if (!has_scope(&rights, scope)) {
         pthread_mutex_lock(&a->lock);
         log_refusal(a, client);
         pthread_mutex_unlock(&a->lock);
-        return scopes ? -EACCES : -ENOKEY;
+        return rights.scopes ? -EACCES : -ENOKEY;
     }
     memcpy(ret_hash, hash, sizeof(hash));
     return 0;
 }
 
 bool access_allows_hash(struct access *a, enum token_scope scope, const unsigned char hash[SHA256_BYTES],
-                        const struct sockaddr *client, uint64_t *ret_client)
+                        const struct sockaddr *client, struct access_client *ret_client)
 {
-    if ((find_scopes(a, hash) & scope) != scope)
+    const struct token_rights rights = find_rights(a, hash);
+    if (!has_scope(&rights, scope))
         return false;
-    *ret_client = client_of(client, hash);
+    *ret_client = client_of(client, hash, &rights);
     return true;
 }

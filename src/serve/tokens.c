@@ -57,9 +57,51 @@ static bool read_hash(const char *digits, unsigned char ret[SHA256_BYTES])
     return true;
 }
 
+bool tenant_name_is_valid(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
+    const size_t size = strlen(name);
+    return size && size < TENANT_BYTES && strspn(name, letters) == size && *name != '-' && *name != '_';
+}
+
+/* "read" or "read@shop". */
+static int parse_scope(const char *text, size_t size, size_t number, struct tokens *t, char why[TOKENS_WHY_BYTES])
+{
+    char scope[64];
+    snprintf(scope, sizeof(scope), "%.*s", (int)size, text);
+    char *at = strchr(scope, '@');
+    if (at)
+        *at++ = '\0';
+    t->scopes[t->count] = token_scope_of(scope);
+    if (!t->scopes[t->count])
+        return refuse(number, "after the hash the scope is needed: read, write, agent, capture or admin", why);
+    if (!at)
+        return 0;
+    if (!tenant_name_is_valid(at))
+        return refuse(number, "after @ the tenant is needed: at most 32 lower-case letters, digits, - and _", why);
+    if (t->scopes[t->count] == TOKEN_ADMIN)
+        return refuse(number, "admin is for all tenants: it has no @", why);
+    snprintf(t->tenants[t->count], TENANT_BYTES, "%s", at);
+    return 0;
+}
+
+/* A token has one tenant, and there are TENANTS_MAX of them. */
+static int check_tenants(const struct tokens *t, size_t number, char why[TOKENS_WHY_BYTES])
+{
+    char names[TENANTS_MAX][TENANT_BYTES];
+    for (size_t i = 0; i < t->count; i++)
+        if (memcmp(t->hashes[i], t->hashes[t->count], SHA256_BYTES) == 0 &&
+            strcmp(t->tenants[i], t->tenants[t->count]) != 0)
+            return refuse(number, "another line has this token for another tenant", why);
+    struct tokens with = *t;
+    with.count++;
+    return tokens_tenants(&with, names) > TENANTS_MAX
+               ? refuse(number, "there are too many tenants: 16 are possible", why)
+               : 0;
+}
+
 static int parse_line(const char *line, size_t number, struct tokens *t, char why[TOKENS_WHY_BYTES])
 {
-    char scope[16];
     line += strspn(line, BLANKS);
     if (!*line || *line == '#')
         return 0;
@@ -74,12 +116,12 @@ static int parse_line(const char *line, size_t number, struct tokens *t, char wh
     if (digits != 2 * SHA256_BYTES || !read_hash(line, t->hashes[t->count]))
         return refuse(number, "after " HASH_PREFIX " 64 hexadecimal digits are needed", why);
     line += digits + strspn(line + digits, BLANKS);
-    snprintf(scope, sizeof(scope), "%.*s", (int)strcspn(line, BLANKS), line);
-    t->scopes[t->count] = token_scope_of(scope);
-    if (!t->scopes[t->count])
-        return refuse(number, "after the hash the scope is needed: read, write, agent, capture or admin", why);
-    t->count++;
-    return 0;
+    t->tenants[t->count][0] = '\0';
+    int r = parse_scope(line, strcspn(line, BLANKS), number, t, why);
+    r = r < 0 ? r : check_tenants(t, number, why);
+    if (r == 0)
+        t->count++;
+    return r;
 }
 
 int tokens_parse(const char *text, size_t size, struct tokens *ret, char why[TOKENS_WHY_BYTES])
@@ -137,27 +179,48 @@ int tokens_read(const char *path, struct tokens *ret, char why[TOKENS_WHY_BYTES]
     return tokens_parse(text, size, ret, why);
 }
 
-enum token_scope tokens_scopes(const struct tokens *tokens, const unsigned char hash[SHA256_BYTES])
+struct token_rights tokens_find(const struct tokens *tokens, const unsigned char hash[SHA256_BYTES])
 {
+    struct token_rights rights = {0};
     unsigned found = 0;
     for (size_t i = 0; i < tokens->count; i++) {
         unsigned char different = 0;
         for (size_t k = 0; k < SHA256_BYTES; k++)
             different |= hash[k] ^ tokens->hashes[i][k];
-        const unsigned is_same = (different - 1u) >> 8 & 1; /* without a branch */
-        found |= -is_same & tokens->scopes[i];
+        const unsigned is_same = -((different - 1u) >> 8 & 1); /* all bits or none; without a branch */
+        found |= is_same & tokens->scopes[i];
+        for (size_t k = 0; k < TENANT_BYTES; k++)
+            rights.tenant[k] |= (char)(is_same & (unsigned char)tokens->tenants[i][k]);
     }
-    return found;
+    rights.scopes = found;
+    return rights;
+}
+
+size_t tokens_tenants(const struct tokens *tokens, char ret[TENANTS_MAX][TENANT_BYTES])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < tokens->count; i++) {
+        size_t k = 0;
+        while (k < count && k < TENANTS_MAX && strcmp(ret[k], tokens->tenants[i]) != 0)
+            k++;
+        if (!tokens->tenants[i][0] || k < count)
+            continue;
+        if (count < TENANTS_MAX)
+            memcpy(ret[count], tokens->tenants[i], TENANT_BYTES);
+        count++;
+    }
+    return count;
 }
 
 bool tokens_accept(const struct tokens *tokens, const char *token, enum token_scope scope)
 {
     unsigned char hash[SHA256_BYTES];
     sha256(token, strlen(token), hash);
-    return (tokens_scopes(tokens, hash) & scope) == scope;
+    return (tokens_find(tokens, hash).scopes & scope) == scope;
 }
 
-int tokens_make(enum token_scope scope, char ret_token[TOKEN_BYTES], char ret_line[TOKEN_LINE_BYTES])
+int tokens_make(enum token_scope scope, const char *tenant, char ret_token[TOKEN_BYTES],
+                char ret_line[TOKEN_LINE_BYTES])
 {
     unsigned char random[RANDOM_BYTES], hash[SHA256_BYTES];
     char digits[2 * SHA256_BYTES + 1];
@@ -167,6 +230,7 @@ int tokens_make(enum token_scope scope, char ret_token[TOKEN_BYTES], char ret_li
     snprintf(ret_token, TOKEN_BYTES, PREFIX "%s", digits);
     sha256(ret_token, strlen(ret_token), hash);
     hex_write(hash, sizeof(hash), digits);
-    snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s %s", digits, token_scope_name(scope));
+    snprintf(ret_line, TOKEN_LINE_BYTES, HASH_PREFIX "%s %s%s%s", digits, token_scope_name(scope), *tenant ? "@" : "",
+             tenant);
     return 0;
 }

@@ -194,7 +194,10 @@ static uint32_t message_size(const struct buf *body)
 static void check_client(struct stream *s)
 {
     const struct grpc_connection_options *o = &s->connection->o;
-    const enum grpc_status status = o->admit(o->context, s->authorization, &o->client.any, &s->holder);
+    struct access_client client = {0};
+    const enum grpc_status status = o->admit(o->context, s->authorization, &o->client.any, &client);
+    s->holder = client.number;
+    memcpy(s->call.tenant, client.tenant, sizeof(client.tenant));
     s->is_allowed = status == GRPC_OK;
     if (status == GRPC_UNAUTHENTICATED)
         refuse(

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
+#include "serve/access.h"
 #include "server/body_memory.h"
 
 #include <stdbool.h>
@@ -44,8 +45,9 @@ struct grpc_call {
     const char *encoding;           /* of the message: "gzip"; NULL: it is not compressed */
     struct cursor message;
     const struct sockaddr *client;
-    struct grpc_reply reply; /* to be filled in: zeros, that is an empty message */
-    struct grpc_call *next;  /* for lists of whoever took it */
+    char tenant[TENANT_BYTES]; /* the client's */
+    struct grpc_reply reply;   /* to be filled in: zeros, that is an empty message */
+    struct grpc_call *next;    /* for lists of whoever took it */
 };
 
 struct grpc_connection;
@@ -54,10 +56,10 @@ struct grpc_connection_options {
     union address client;
     size_t message_max_bytes; /* compressed or not */
     struct body_memory *memory;
-    /* Whether a client with this Authorization header (NULL: none) may call: GRPC_OK with its number in `memory`,
+    /* Whether a client with this Authorization header (NULL: none) may call: GRPC_OK with who it is,
      * GRPC_UNAUTHENTICATED, or GRPC_RESOURCE_EXHAUSTED if it calls too often. */
     enum grpc_status (*admit)(void *context, const char *authorization, const struct sockaddr *address,
-                              uint64_t *ret_client);
+                              struct access_client *ret_client);
     /* Takes a call; false: there are too many. */
     bool (*take)(void *context, struct grpc_call *call);
     void *context;

@@ -57,13 +57,13 @@ struct grpc_listener {
 };
 
 static enum grpc_status admit(void *context, const char *authorization, const struct sockaddr *address,
-                              uint64_t *ret_client)
+                              struct access_client *ret_client)
 {
     const struct grpc_listener *l = context;
-    *ret_client = origin_of_address(address);
+    *ret_client = access_client_without_token(address);
     if (l->o.access && !access_allows(l->o.access, TOKEN_WRITE, authorization, address, ret_client))
         return GRPC_UNAUTHENTICATED;
-    return rate_limit_allows(l->o.rate_limit, *ret_client) ? GRPC_OK : GRPC_RESOURCE_EXHAUSTED;
+    return rate_limit_allows(l->o.rate_limit, ret_client->number) ? GRPC_OK : GRPC_RESOURCE_EXHAUSTED;
 }
 
 static bool take_call(void *context, struct grpc_call *call)

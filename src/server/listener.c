@@ -34,7 +34,7 @@ struct listener {
 
 struct request {
     struct listener *listener;
-    uint64_t client; /* whose share of the memory the body takes */
+    struct access_client client; /* its body takes a share of the memory */
     struct buf body;
     size_t held;
 };
@@ -47,11 +47,11 @@ static bool is_open(const struct listener *l, struct MHD_Connection *connection,
 }
 
 static bool is_allowed(const struct listener *l, struct MHD_Connection *connection, const char *method,
-                       const char *path, uint64_t *ret_client)
+                       const char *path, struct access_client *ret_client)
 {
     const char *host = http_host(connection);
     const struct sockaddr *address = http_client_address(connection);
-    *ret_client = origin_of_address(address);
+    *ret_client = access_client_without_token(address);
     if (!l->o.access)
         return host && host_allowed(&l->hosts, host);
     return is_open(l, connection, method, path) ||
@@ -93,7 +93,7 @@ static enum MHD_Result reply_busy(struct MHD_Connection *connection)
 
 /* Whether a request is refused, and then its reply; else its client. */
 static bool is_refused(struct listener *l, struct MHD_Connection *connection, const char *method, const char *path,
-                       uint64_t *ret_client, enum MHD_Result *ret)
+                       struct access_client *ret_client, enum MHD_Result *ret)
 {
     const char *length = http_header(connection, "Content-Length");
     const unsigned long long size = length ? strtoull(length, NULL, 10) : 0;
@@ -104,7 +104,7 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
                    ? reply_unauthorized(connection, l->o.scope_of(path))
                    : http_reply_text(connection, MHD_HTTP_FORBIDDEN,
                                      "exactly one Host header is accepted, and only with names of this machine");
-    else if (!rate_limit_allows(l->o.rate_limit, *ret_client))
+    else if (!rate_limit_allows(l->o.rate_limit, ret_client->number))
         *ret = http_reply_text(connection, MHD_HTTP_TOO_MANY_REQUESTS,
                                "too many requests a second from this client: try again later");
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0 && strcmp(method, "POST") != 0)
@@ -112,7 +112,7 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
     else if (size > l->o.body_max_bytes)
         *ret = http_reply_text(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than %zu bytes",
                                l->o.body_max_bytes);
-    else if (!body_memory_allows(l->memory, *ret_client, size))
+    else if (!body_memory_allows(l->memory, ret_client->number, size))
         *ret = reply_busy(connection);
     else
         return false;
@@ -123,7 +123,7 @@ static bool is_refused(struct listener *l, struct MHD_Connection *connection, co
 
 static bool take_body(struct request *r, const char *data, size_t size)
 {
-    if (!body_memory_take(r->listener->memory, r->client, size))
+    if (!body_memory_take(r->listener->memory, r->client.number, size))
         return false;
     r->held += size;
     return buf_append(&r->body, data, size) == 0;
@@ -132,7 +132,7 @@ static bool take_body(struct request *r, const char *data, size_t size)
 static void drop_body(struct request *r)
 {
     buf_clear(&r->body);
-    body_memory_give(r->listener->memory, r->client, r->held);
+    body_memory_give(r->listener->memory, r->client.number, r->held);
     r->held = 0;
 }
 
@@ -146,7 +146,7 @@ static enum MHD_Result answer_request(struct request *r, struct MHD_Connection *
     if (r->body.error)
         return reply_busy(connection);
     const struct listener_request request = {
-        .connection = connection, .method = method, .path = path, .body = &r->body};
+        .connection = connection, .method = method, .path = path, .body = &r->body, .client = &r->client};
     return l->o.answer(l->o.context, &request);
 }
 
@@ -158,7 +158,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     struct listener *l = context;
     struct request *r = *request;
     enum MHD_Result result;
-    uint64_t client = 0;
+    struct access_client client = {0};
     (void)version;
     if (!r) {
         if (http_reader(connection))

@@ -19,6 +19,7 @@ struct listener_request {
     struct MHD_Connection *connection;
     const char *method, *path;
     const struct buf *body; /* empty for a request without a body */
+    const struct access_client *client;
 };
 
 struct listener_options {
@@ -32,7 +33,7 @@ struct listener_options {
     /* Whether a browser that has signed in may make a request; then its client, for limits. NULL: none may. Called from
      * many threads. */
     bool (*is_signed_in)(void *context, struct MHD_Connection *connection, const char *method, const char *path,
-                         uint64_t *ret_client);
+                         struct access_client *ret_client);
     struct rate_limit *rate_limit;         /* borrowed */
     const struct certificate *certificate; /* for TLS; NULL, or without texts: none. Not used afterwards */
     size_t header_bytes;                   /* of one connection: request line, request headers and reply headers */

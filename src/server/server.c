@@ -5,60 +5,49 @@
 #include "base/clock.h"
 #include "base/helper_process.h"
 #include "base/log.h"
-#include "server/api_http.h"
 #include "server/captures_http.h"
 #include "server/centre_page.h"
-#include "server/engine.h"
 #include "server/grpc_listener.h"
 #include "server/listener.h"
-#include "server/loader.h"
-#include "server/opamp_http.h"
 #include "server/otlp_grpc.h"
 #include "server/otlp_http.h"
-#include "server/receiver.h"
 #include "server/server_metrics.h"
 #include "server/sign_in.h"
-#include "server/spool.h"
 #include "server/sql.h"
+#include "server/tenant.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define SECOND_NS         1000000000ull
-#define SEGMENT_MAX_BYTES ((uint64_t)24 << 20)
-#define SEGMENT_MAX_ROWS  20000
-#define REMEMBER_NS       (3600 * SECOND_NS)
-#define KNOWN_ROWS_MAX    ((size_t)1 << 20) /* 16 MiB */
-#define REMEMBER_MAX      262144
 #define OTLP_HEADER_BYTES ((size_t)64 << 10)
 #define SQL_HEADER_BYTES  ((size_t)512 << 10) /* a query may be in the URL */
+#define TENANT_HEADER     "X-Sonde-Tenant"
+#define NOT_READY         "the data of this tenant is not ready: try again later"
+#define TENANTS_RETRY_S   30
 
 struct server {
-    char directory[PATH_MAX], spool_directory[PATH_MAX + 16];
+    char directory[PATH_MAX];
     char token_file[PATH_MAX + 16], first_token_file[PATH_MAX + 16];
     int lock;
-    struct spool *spool;
-    struct engine *engine;
-    struct loader *loader;
-    struct access *access; /* NULL: no address needs tokens */
+    struct tenant_options tenant_options;
+    struct tenant *tenants[1 + TENANTS_MAX]; /* the default one first; none goes before the server */
+    atomic_size_t tenant_count;              /* published after its tenant */
+    unsigned tenants_retry_s;                /* until tenants whose start failed are started again; 0: none failed */
+    struct access *access;                   /* NULL: no address needs tokens */
     char first_token[TOKEN_BYTES];
     struct certificate certificate; /* without its texts */
-    struct known_rows *known;
-    struct receiver receiver;
-    struct opamp opamp;
-    struct api api;
     struct rate_limit *senders, *askers, *sign_ins;
     struct sessions *sessions;
     struct sign_in sign_in;
     struct server_endpoint endpoints[SERVER_SERVICES];
     struct listener *otlp, *sql;
     struct grpc_listener *grpc;
-    uint64_t refused; /* batches that the log has reported */
 };
 
 /* ---- the directory ---- */
@@ -76,11 +65,7 @@ static int open_directory(struct server *s, const char *path)
         return r;
     if (!realpath(path, s->directory)) /* the engine needs an absolute path */
         return log_errno(-errno, "cannot use the directory %s", path);
-    snprintf(s->spool_directory, sizeof(s->spool_directory), "%s/spool", s->directory);
     snprintf(lock, sizeof(lock), "%s/lock", s->directory);
-    r = make_directory(s->spool_directory);
-    if (r < 0)
-        return r;
     s->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (s->lock < 0)
         return log_errno(-errno, "cannot open %s", lock);
@@ -90,40 +75,52 @@ static int open_directory(struct server *s, const char *path)
     return -EBUSY;
 }
 
-static int open_spool(struct server *s, uint64_t max_bytes)
+static struct tenant_options tenant_options_of(const struct server *s, const struct server_options *o)
 {
-    const struct spool_options options = {.directory = s->spool_directory,
-                                          .max_bytes = max_bytes,
-                                          .segment_max_bytes = SEGMENT_MAX_BYTES,
-                                          .segment_max_rows = SEGMENT_MAX_ROWS,
-                                          .segment_max_ns = SECOND_NS,
-                                          .remember_ns = REMEMBER_NS,
-                                          .remember_max = REMEMBER_MAX,
-                                          .unix_ns = clock_unix_ns,
-                                          .monotonic_ns = clock_monotonic_ns};
-    const int r = spool_open(&options, &s->spool);
-    if (r < 0)
-        return log_errno(r, "cannot read the spool %s", s->spool_directory);
-    const struct spool_statistics found = spool_statistics(s->spool);
-    if (found.segments || found.torn_bytes)
-        log_info("the spool has %llu segments of a former run; %llu bytes that were not acknowledged are dropped",
-                 (unsigned long long)found.segments, (unsigned long long)found.torn_bytes);
-    return 0;
+    return (struct tenant_options){.directory = s->directory,
+                                   .library = o->library,
+                                   .keep_days = o->keep_days,
+                                   .spool_bytes = o->spool_bytes,
+                                   .memory_bytes = o->memory_bytes};
 }
 
-static struct engine_options engine_options_of(const struct server *s, const struct server_options *o)
+/* ---- tenants ---- */
+
+/* NULL: there is none of this name. */
+static struct tenant *find_tenant(struct server *s, const char *name)
 {
-    return (struct engine_options){
-        .library = o->library, .directory = s->directory, .keep_days = o->keep_days, .memory_bytes = o->memory_bytes};
+    const size_t count = atomic_load(&s->tenant_count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(s->tenants[i]->name, name) == 0)
+            return s->tenants[i];
+    return NULL;
 }
 
-static int start_engine(struct server *s, const struct server_options *o)
+/* Of one thread. */
+static int start_tenant(struct server *s, const char *name)
 {
-    const struct engine_options engine = engine_options_of(s, o);
-    int r = engine_start(&engine, &s->engine);
-    s->api = (struct api){.engine = s->engine, .keep_days = o->keep_days};
-    r = r < 0 ? r : loader_start(s->spool, s->engine, &s->loader);
-    return r < 0 ? log_errno(r, "cannot start the engine's threads") : 0;
+    const size_t count = atomic_load(&s->tenant_count);
+    if (find_tenant(s, name))
+        return 0;
+    if (count == array_size(s->tenants)) {
+        log_error("the tenant %s cannot be added before a restart: %d are possible", name, TENANTS_MAX);
+        return -EUSERS;
+    }
+    const int r = tenant_open(&s->tenant_options, name, &s->tenants[count]);
+    if (r == 0)
+        atomic_store(&s->tenant_count, count + 1);
+    return r;
+}
+
+/* The tenants that have tokens. 0, or the -errno of one; reasons were logged. */
+static int start_tenants(struct server *s)
+{
+    char names[TENANTS_MAX][TENANT_BYTES];
+    const size_t count = s->access ? access_tenants(s->access, names) : 0;
+    int r = 0;
+    for (size_t i = 0; i < count; i++)
+        r = start_tenant(s, names[i]) ?: r;
+    return r;
 }
 
 /* ---- rights ---- */
@@ -157,7 +154,7 @@ static int make_token_file(struct server *s, bool writes_first_token)
     char line[TOKEN_LINE_BYTES], text[TOKEN_LINE_BYTES + 32];
     snprintf(s->token_file, sizeof(s->token_file), "%s/tokens", s->directory);
     snprintf(s->first_token_file, sizeof(s->first_token_file), "%s/first-token", s->directory);
-    int r = tokens_make(TOKEN_ADMIN, s->first_token, line);
+    int r = tokens_make(TOKEN_ADMIN, "", s->first_token, line);
     snprintf(text, sizeof(text), "%s made at the first start", line);
     r = r < 0 ? r : write_secret(s->token_file, text);
     if (r < 0) {
@@ -221,11 +218,46 @@ static enum token_scope scope_of_sender(const char *path)
     return strcmp(path, OPAMP_PATH) == 0 ? TOKEN_AGENT : TOKEN_WRITE;
 }
 
+/* The tenant whose data a request is about: the client's, or what the header says, if the client may choose. Else NULL,
+ * and a reply. */
+static struct tenant *choose_tenant(struct server *s, const struct listener_request *request, enum MHD_Result *ret)
+{
+    const struct access_client *client = request->client;
+    const char *name = http_header(request->connection, TENANT_HEADER);
+    if (!name)
+        name = client->tenant;
+    const bool is_own = strcmp(name, client->tenant) == 0;
+    struct tenant *tenant = is_own || client->has_all_tenants ? find_tenant(s, name) : NULL;
+    if (tenant)
+        return tenant;
+    if (is_own) /* its token has just been read, or its start failed */
+        *ret = http_reply_text(request->connection, MHD_HTTP_SERVICE_UNAVAILABLE, NOT_READY);
+    else if (client->has_all_tenants)
+        *ret = http_reply_text(request->connection, MHD_HTTP_NOT_FOUND, "there is no such tenant");
+    else
+        *ret = http_reply_text(request->connection, MHD_HTTP_FORBIDDEN,
+                               TENANT_HEADER " is for clients with a token of the scope admin");
+    return NULL;
+}
+
 static enum MHD_Result answer_sender(void *server, const struct listener_request *request)
 {
-    struct server *s = server;
-    return strcmp(request->path, OPAMP_PATH) == 0 ? opamp_http_answer(&s->opamp, request)
-                                                  : otlp_http_answer(&s->receiver, request);
+    enum MHD_Result result;
+    struct tenant *t = choose_tenant(server, request, &result);
+    if (!t)
+        return result;
+    return strcmp(request->path, OPAMP_PATH) == 0 ? opamp_http_answer(&t->opamp, request)
+                                                  : otlp_http_answer(&t->receiver, request);
+}
+
+static void answer_call(void *server, struct grpc_call *call)
+{
+    struct tenant *t = find_tenant(server, call->tenant);
+    if (t)
+        otlp_grpc_answer(&t->receiver, call);
+    else
+        call->reply =
+            (struct grpc_reply){.status = GRPC_UNAVAILABLE, .text = NOT_READY, .retry_after_s = RECEIVER_RETRY_S};
 }
 
 /* The page, which has no data, and what it asks before a token is known. The same requests as answer_asker answers
@@ -236,29 +268,49 @@ static bool is_open(struct MHD_Connection *connection, const char *method, const
 }
 
 static bool is_signed_in(void *server, struct MHD_Connection *connection, const char *method, const char *path,
-                         uint64_t *ret_client)
+                         struct access_client *ret_client)
 {
     const struct server *s = server;
     return sign_in_is_done(&s->sign_in, connection, method, path, ret_client);
 }
 
+static enum MHD_Result answer_metrics(struct server *s, const struct listener_request *request)
+{
+    const struct server_metrics metrics = {.senders = s->senders,
+                                           .askers = s->askers,
+                                           .sign_ins = s->sign_ins,
+                                           .tenants = s->tenants,
+                                           .tenant_count = atomic_load(&s->tenant_count)};
+    if (request->client->tenant[0])
+        return http_reply_text(request->connection, MHD_HTTP_FORBIDDEN,
+                               "a tenant's token cannot read the server's metrics");
+    return server_metrics_answer(&metrics, request);
+}
+
+static enum MHD_Result answer_captures(struct server *s, struct tenant *t, const struct listener_request *request)
+{
+    if (!access_of(s, SERVER_SQL))
+        return http_reply_text(request->connection, MHD_HTTP_FORBIDDEN,
+                               "captures need a token, also of clients of this machine: see --token-file");
+    return captures_http_answer(&t->opamp, request);
+}
+
 static enum MHD_Result answer_asker(void *server, const struct listener_request *request)
 {
     struct server *s = server;
+    enum MHD_Result result;
     if (sign_in_has(request->path))
         return sign_in_answer(&s->sign_in, request);
     if (centre_page_is_asked(request->connection, request->method, request->path))
         return centre_page_answer(request);
     if (strcmp(request->path, "/metrics") == 0)
-        return server_metrics_answer(&(struct server_metrics){s->senders, s->askers, s->sign_ins, s->spool}, request);
+        return answer_metrics(s, request);
+    struct tenant *t = choose_tenant(s, request, &result);
+    if (!t)
+        return result;
     if (api_has(request->path))
-        return api_answer(&s->api, request);
-    if (strcmp(request->path, CAPTURES_PATH) != 0)
-        return sql_answer(s->engine, request);
-    if (!access_of(s, SERVER_SQL))
-        return http_reply_text(request->connection, MHD_HTTP_FORBIDDEN,
-                               "captures need a token, also of clients of this machine: see --token-file");
-    return captures_http_answer(&s->opamp, request);
+        return api_answer(&t->api, request);
+    return strcmp(request->path, CAPTURES_PATH) == 0 ? answer_captures(s, t, request) : sql_answer(t->engine, request);
 }
 
 static int start_listeners(struct server *s, const struct certificate *certificate)
@@ -291,8 +343,8 @@ static int start_listeners(struct server *s, const struct certificate *certifica
                                                .rate_limit = s->senders,
                                                .certificate = certificate_of(s, SERVER_OTLP_GRPC, certificate),
                                                .message_max_bytes = RECEIVER_BODY_MAX_BYTES,
-                                               .answer = otlp_grpc_answer,
-                                               .context = &s->receiver};
+                                               .answer = answer_call,
+                                               .context = s};
     return listener_start(&sql, &s->sql) ?: listener_start(&otlp, &s->otlp) ?: grpc_listener_start(&grpc, &s->grpc);
 }
 
@@ -300,19 +352,14 @@ static int listen_for_clients(struct server *s, const struct server_options *o)
 {
     _cleanup_(certificate_clear) struct certificate certificate = {0};
     decide_rights(s, o);
-    int r = known_rows_new(KNOWN_ROWS_MAX, &s->known)
-                ?: agents_new(OPAMP_AGENTS_MAX, &s->opamp.agents)
-                ?: captures_new(&s->opamp.captures)
-                ?: rate_limit_new(o->send_rate, clock_monotonic_ns, &s->senders)
+    int r = rate_limit_new(o->send_rate, clock_monotonic_ns, &s->senders)
                 ?: rate_limit_new(o->query_rate, clock_monotonic_ns, &s->askers)
                 ?: rate_limit_new(SIGN_IN_RATE, clock_monotonic_ns, &s->sign_ins)
                 ?: sessions_new(clock_monotonic_ns, &s->sessions);
     if (r < 0)
         return r;
-    receiver_init(&s->receiver, s->spool, s->known, o->keep_days, clock_unix_ns);
-    s->opamp.receiver = &s->receiver;
-    s->opamp.monotonic_ns = clock_monotonic_ns;
     r = open_access(s, o);
+    r = r < 0 ? r : start_tenants(s);
     s->sign_in = (struct sign_in){.access = access_of(s, SERVER_SQL),
                                   .sessions = s->sessions,
                                   .attempts = s->sign_ins,
@@ -357,8 +404,8 @@ int server_start(const struct server_options *options, struct server **ret)
     s->lock = -1;
     helper_process_raise_descriptors(); /* all listeners together may have more connections than the usual 1,024 */
     int r = open_directory(s, options->directory);
-    r = r < 0 ? r : open_spool(s, options->spool_bytes);
-    r = r < 0 ? r : start_engine(s, options);
+    s->tenant_options = tenant_options_of(s, options);
+    r = r < 0 ? r : start_tenant(s, "");
     r = r < 0 ? r : listen_for_clients(s, options);
     if (r < 0)
         return r;
@@ -371,8 +418,8 @@ int server_migrate(const struct server_options *options)
     struct server s = {.lock = -1};
     int r = open_directory(&s, options->directory);
     if (r == 0) {
-        const struct engine_options engine = engine_options_of(&s, options);
-        r = engine_migrate(&engine);
+        const struct tenant_options tenants = tenant_options_of(&s, options);
+        r = tenants_migrate(&tenants);
     }
     closep(&s.lock);
     return r;
@@ -380,18 +427,13 @@ int server_migrate(const struct server_options *options)
 
 int server_tick(struct server *s)
 {
-    const struct spool_statistics now = spool_statistics(s->spool);
-    if (now.refused != s->refused)
-        log_warning("the spool is full (%llu bytes): %llu batches were refused and have to be sent again",
-                    (unsigned long long)now.bytes, (unsigned long long)(now.refused - s->refused));
-    s->refused = now.refused;
-    if (s->access)
-        access_tick(s->access);
-    captures_http_tick(&s->opamp);
+    if ((s->access && access_tick(s->access)) || (s->tenants_retry_s && --s->tenants_retry_s == 0))
+        s->tenants_retry_s = start_tenants(s) < 0 ? TENANTS_RETRY_S : 0;
+    for (size_t i = 0; i < s->tenant_count; i++)
+        if (tenant_tick(s->tenants[i]) < 0)
+            return -ENOTSUP;
     listener_tick(s->sql);
     listener_tick(s->otlp);
-    if (engine_is_refused(s->engine))
-        return -ENOTSUP;
     if (!certificate_has_changed(&s->certificate))
         return 0;
     if (renew_certificate(s) == 0)
@@ -408,12 +450,8 @@ void server_free(struct server *s)
     grpc_listener_free(s->grpc);
     listener_free(s->otlp);
     listener_free(s->sql);
-    loader_free(s->loader);
-    engine_free(s->engine);
-    spool_free(s->spool);
-    known_rows_free(s->known);
-    agents_free(s->opamp.agents);
-    captures_free(s->opamp.captures);
+    for (size_t i = s->tenant_count; i-- > 0;)
+        tenant_free(s->tenants[i]);
     rate_limit_free(s->senders);
     rate_limit_free(s->askers);
     rate_limit_free(s->sign_ins);

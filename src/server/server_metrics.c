@@ -10,16 +10,19 @@ static void add_rate_limited(struct metric_set *set, const char *interface, stru
                METRIC_LABELS({"interface", interface}));
 }
 
-static void add_spool(struct metric_set *set, struct spool *spool)
+/* The default tenant's have no label. */
+static void add_spool(struct metric_set *set, const struct tenant *tenant)
 {
-    const struct spool_statistics now = spool_statistics(spool);
+    const struct spool_statistics now = spool_statistics(tenant->spool);
+    const struct metric_label labels[] = {{"tenant", tenant->name}};
+    const size_t count = tenant->name[0] ? array_size(labels) : 0;
     metric_add(set, "sonde_server_spool_bytes", METRIC_GAUGE, "bytes", "Size of the spool's segments.",
-               (double)now.bytes, METRIC_NO_LABELS);
+               (double)now.bytes, labels, count);
     metric_add(set, "sonde_server_spool_segments", METRIC_GAUGE, "", "Segments that the engine does not have yet.",
-               (double)now.segments, METRIC_NO_LABELS);
+               (double)now.segments, labels, count);
     metric_add(set, "sonde_server_spool_refused_segments", METRIC_GAUGE, "",
                "Segments that were set aside, because the engine refuses them or they are damaged.",
-               (double)now.set_aside, METRIC_NO_LABELS);
+               (double)now.set_aside, labels, count);
 }
 
 enum MHD_Result server_metrics_answer(const struct server_metrics *m, const struct listener_request *request)
@@ -33,6 +36,7 @@ enum MHD_Result server_metrics_answer(const struct server_metrics *m, const stru
     add_rate_limited(set, "otlp", m->senders);
     add_rate_limited(set, "sql", m->askers);
     add_rate_limited(set, "login", m->sign_ins);
-    add_spool(set, m->spool);
+    for (size_t i = 0; i < m->tenant_count; i++)
+        add_spool(set, m->tenants[i]);
     return openmetrics_write(set, openmetrics, &out) < 0 ? MHD_NO : http_reply_buf(request->connection, &reply, &out);
 }

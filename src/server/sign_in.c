@@ -26,7 +26,7 @@ static bool find_token(const struct sign_in *s, struct MHD_Connection *connectio
     return s->access && id && sessions_find(s->sessions, id, ret);
 }
 
-static bool is_signed_in(const struct sign_in *s, struct MHD_Connection *connection, uint64_t *ret_client)
+static bool is_signed_in(const struct sign_in *s, struct MHD_Connection *connection, struct access_client *ret_client)
 {
     unsigned char token[SHA256_BYTES];
     return find_token(s, connection, token) &&
@@ -34,7 +34,7 @@ static bool is_signed_in(const struct sign_in *s, struct MHD_Connection *connect
 }
 
 bool sign_in_is_done(const struct sign_in *s, struct MHD_Connection *connection, const char *method, const char *path,
-                     uint64_t *ret_client)
+                     struct access_client *ret_client)
 {
     const bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     return reads && api_has(path) && is_signed_in(s, connection, ret_client);
@@ -115,7 +115,7 @@ bool sign_in_has(const char *path)
 enum MHD_Result sign_in_answer(const struct sign_in *s, const struct listener_request *request)
 {
     const bool is_login = strcmp(request->path, LOGIN_PATH) == 0;
-    uint64_t client;
+    struct access_client client;
     if (strcmp(request->method, "POST") != 0)
         return is_login ? reply_state(s, request, is_signed_in(s, request->connection, &client), NULL)
                         : http_reply_not_allowed(request->connection, "POST");

@@ -28,4 +28,4 @@ enum MHD_Result sign_in_answer(const struct sign_in *s, const struct listener_re
 
 /* Whether the request asks the JSON API with the cookie of a session, whose token is still valid. Then its client. */
 bool sign_in_is_done(const struct sign_in *s, struct MHD_Connection *connection, const char *method, const char *path,
-                     uint64_t *ret_client);
+                     struct access_client *ret_client);

@@ -47,6 +47,13 @@ static void test_wrong_lines_are_refused_without_repeating_them(void **state)
         {HASH_OF_ABC " reader\n", "line 1: after the hash the scope"},
         {HASH_OF_ABC " administrator\n", "line 1: after the hash the scope"},
         {HASH_OF_ABC " captures\n", "line 1: after the hash the scope"},
+        {HASH_OF_ABC " read@\n", "line 1: after @ the tenant"},
+        {HASH_OF_ABC " read@../SECRET\n", "line 1: after @ the tenant"},
+        {HASH_OF_ABC " read@SECRET\n", "line 1: after @ the tenant"},
+        {HASH_OF_ABC " read@-a\n", "line 1: after @ the tenant"},
+        {HASH_OF_ABC " read@abcdefghijabcdefghijabcdefghijabc\n", "line 1: after @ the tenant"},
+        {HASH_OF_ABC " admin@shop\n", "line 1: admin is for all tenants"},
+        {HASH_OF_ABC " read\n" HASH_OF_ABC " write@shop\n", "line 2: another line has this token for another tenant"},
         {"\n" HASH_OF_ABC " read\n" HASH_OF_ABC "0 read\n", "line 3: after sha256: 64 hexadecimal"},
         {"sha256:" HASH_OF_X " read\n", "line 1: after sha256: 64 hexadecimal"},
         {"sha256: read\n", "line 1: after sha256: 64 hexadecimal"},
@@ -61,6 +68,36 @@ static void test_wrong_lines_are_refused_without_repeating_them(void **state)
     }
     assert_int_equal(tokens_parse("sha256:\0", 8, &tokens, why), -EINVAL);
     assert_non_null(strstr(why, "NUL"));
+}
+
+static void test_a_token_has_a_tenant(void **state)
+{
+    unsigned char hash[SHA256_BYTES];
+    char names[TENANTS_MAX][TENANT_BYTES], token[TOKEN_BYTES], line[TOKEN_LINE_BYTES], text[4096] = "";
+    (void)state;
+    assert_int_equal(parse(HASH_OF_ABC " read@shop-1 comment\n" HASH_OF_ABC " write@shop-1"), 0);
+    sha256("abc", 3, hash);
+    struct token_rights rights = tokens_find(&tokens, hash);
+    assert_int_equal(rights.scopes, TOKEN_READ | TOKEN_WRITE);
+    assert_string_equal(rights.tenant, "shop-1");
+    assert_int_equal(tokens_tenants(&tokens, names), 1);
+    assert_string_equal(names[0], "shop-1");
+    hash[0] ^= 1;
+    rights = tokens_find(&tokens, hash);
+    assert_int_equal(rights.scopes, 0);
+    assert_string_equal(rights.tenant, "");
+    for (int i = 0; i < TENANTS_MAX; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "t%d", i);
+        assert_int_equal(tokens_make(TOKEN_READ, name, token, line), 0);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s\n", line);
+    }
+    assert_int_equal(parse(text), 0);
+    assert_int_equal(tokens_tenants(&tokens, names), TENANTS_MAX);
+    assert_int_equal(tokens_make(TOKEN_READ, "one-more", token, line), 0);
+    snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s\n", line);
+    assert_int_equal(parse(text), -EINVAL);
+    assert_string_equal(why, "line 17: there are too many tenants: 16 are possible");
 }
 
 static void test_too_many_tokens_are_refused(void **state)
@@ -79,8 +116,8 @@ static void test_only_exactly_a_token_is_accepted(void **state)
 {
     char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES], other[TOKEN_BYTES], other_line[TOKEN_LINE_BYTES];
     (void)state;
-    assert_int_equal(tokens_make(TOKEN_READ, token, line), 0);
-    assert_int_equal(tokens_make(TOKEN_READ, other, other_line), 0);
+    assert_int_equal(tokens_make(TOKEN_READ, "", token, line), 0);
+    assert_int_equal(tokens_make(TOKEN_READ, "", other, other_line), 0);
     assert_int_equal(strlen(token), 46);
     assert_string_not_equal(token, other);
     assert_null(strstr(line, token + 6));
@@ -112,7 +149,7 @@ static void test_scopes(void **state)
     char token[TOKEN_BYTES], line[TOKEN_LINE_BYTES];
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
-        assert_int_equal(tokens_make(token_scope_of(cases[i].name), token, line), 0);
+        assert_int_equal(tokens_make(token_scope_of(cases[i].name), "", token, line), 0);
         assert_int_equal(parse(line), 0);
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_READ), cases[i].reads);
         assert_int_equal(tokens_accept(&tokens, token, TOKEN_WRITE), cases[i].writes);
@@ -200,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_comments_and_line_ends),
         cmocka_unit_test(test_wrong_lines_are_refused_without_repeating_them),
+        cmocka_unit_test(test_a_token_has_a_tenant),
         cmocka_unit_test(test_too_many_tokens_are_refused),
         cmocka_unit_test(test_only_exactly_a_token_is_accepted),
         cmocka_unit_test(test_scopes),

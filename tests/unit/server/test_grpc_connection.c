@@ -47,11 +47,11 @@ struct fixture {
 /* ---- the server's side ---- */
 
 static enum grpc_status admit(void *context, const char *authorization, const struct sockaddr *address,
-                              uint64_t *ret_client)
+                              struct access_client *ret_client)
 {
     (void)context;
     (void)address;
-    *ret_client = 1;
+    ret_client->number = 1;
     if (authorization && strcmp(authorization, BUSY_TOKEN) == 0)
         return GRPC_RESOURCE_EXHAUSTED;
     return authorization && strcmp(authorization, TOKEN) == 0 ? GRPC_OK : GRPC_UNAUTHENTICATED;
