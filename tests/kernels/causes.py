@@ -54,7 +54,7 @@ def copy_files(root, place, modules, server):
     place(root, server, "t/server")
     for command in COMMANDS:
         place(root, Path(find(command)), f"t/{command}")
-    return "timeout -s KILL 720 sh /causes 2>&1"
+    return "timeout -s KILL 1200 sh /causes 2>&1"
 
 
 def total(request, kind, detail=""):
