@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define COOKIE       "sonde_session"
+#define COOKIE       "sonde-session"
 #define COOKIE_BYTES 160
 
 /* ---- the cookie ---- */

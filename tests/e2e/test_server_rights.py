@@ -171,7 +171,7 @@ def test_a_browser_signs_in_with_a_token(server, tmp_path):  # noqa: F811
     assert browse(one, "GET", "/api/v1/hosts", None, reader[:-1] + ("1" if reader[-1] == "0" else "0"))[0] == 401
 
     status, headers, body = browse(one, "POST", "/logout", None, reader)
-    assert headers["Set-Cookie"] == "sonde_session=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0" and b'"signed_in":false' in body
+    assert headers["Set-Cookie"] == "sonde-session=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0" and b'"signed_in":false' in body
     assert browse(one, "GET", "/api/v1/hosts", None, reader)[0] == 401 and browse(one, "GET", "/api/v1/hosts", None, admin)[0] == 200
     write("read")
     wait_for(lambda: browse(one, "GET", "/api/v1/hosts", None, admin)[0] == 401, 20, "the end of a session with its token")

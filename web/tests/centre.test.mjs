@@ -109,7 +109,7 @@ page('an empty answer says why, and an error is shown', (endpoint) => (endpoint 
 
 /** A server whose readers need the token "right". `session.valid` becomes true with the next one that signs in. */
 function signing(session) {
-    const cookie = 'sonde_session=1; Path=/; HttpOnly; SameSite=Strict';
+    const cookie = 'sonde-session=1; Path=/; HttpOnly; SameSite=Strict';
     return (request, reply, path) => {
         let token = '';
         request.on('data', (data) => (token += data));
@@ -118,7 +118,7 @@ function signing(session) {
             if (refused) return reply.writeHead(403, { 'Content-Type': 'text/plain' }).end(token === 'sender' ? 'This token has no right to read.\n' : 'This token is not known here.\n');
             const leaves = path === '/logout';
             if (request.method === 'POST') session.valid = !leaves;
-            const has = session.valid && (request.method === 'POST' || (request.headers.cookie ?? '').includes('sonde_session=1'));
+            const has = session.valid && (request.method === 'POST' || (request.headers.cookie ?? '').includes('sonde-session=1'));
             const headers = request.method === 'POST' ? { 'Set-Cookie': leaves ? `${cookie}; Max-Age=0` : cookie } : {};
             reply.writeHead(200, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify({ needs_token: true, signed_in: has }));
         });
