@@ -23,6 +23,10 @@
 
 #include <cmocka.h>
 
+#ifndef SYS_epoll_wait /* on arm64 */
+#define SYS_epoll_wait SYS_epoll_pwait
+#endif
+
 #define BASE_NS 1000000000ull
 #define US(t)   (BASE_NS + (t)*1000ull)
 #define CLIENT  900 /* the thread that was interrupted when something arrived */

@@ -57,7 +57,7 @@ static void test_other_operations(void **state)
     put_control(10, 12, R);
     put_receive(20, 11, A);
     put_control(20, 11, R);
-    put_sleep(20, 11, SYS_epoll_pwait, 4);
+    put_sleep(20, 11, SYS_epoll_wait, 4);
     expect_left("10 20 20 ");
 }
 
