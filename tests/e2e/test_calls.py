@@ -187,6 +187,7 @@ def assert_call_is_named(requests, name):
         assert len(waited) == 1 and name in waited[0]["detail"], request
 
 
+@pytest.mark.statistical  # beside other tests it missed a call on the older connection once in three runs; the cause is not known
 def test_grpc_calls_are_named_and_counted(sonde, agent):
     """On a connection that is older than the agent, only that they are gRPC is known: by their messages."""
     with server_that_calls(OlderGrpc, GRPC_APP) as older, server_that_calls(Grpc, GRPC_APP) as newer:
