@@ -200,8 +200,7 @@ static __always_inline bool http2_read_prefix(const struct http2_walk *w, __u8 p
     return true;
 }
 
-/* Reports a message of gRPC that begins with a DATA frame, and its length: it ends with the frame, or goes on in
- * others.
+/* Reports a message of gRPC that begins with a DATA frame, with its length: it ends with the frame, or in a later one.
  */
 static __always_inline void http2_put_message(struct http2_side *s, struct http2_walk *w)
 {

@@ -101,8 +101,7 @@ static void report_stream(struct http2_requests *q, const struct connection *c, 
 {
     struct http2_report r = {.request = c->common, .is_open = is_open, .is_second = s->is_reported};
     http2_stream_write(s, is_open, &r.request);
-    if (!http2_stream_write_messages(s, is_open, &r.request, &r.stream))
-        r.stream.h.size_bytes = 0;
+    http2_stream_write_messages(s, is_open, &r.request, &r.stream);
     q->reported(q->context, c->process, &r);
     s->is_reported = true;
     s->is_notable = r.request.flags & REQUEST_NOTABLE;

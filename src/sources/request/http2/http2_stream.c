@@ -210,6 +210,14 @@ void http2_stream_take_message(struct http2_stream *s, const uint8_t *length, si
                                           (uint64_t)length[2] << 8 | length[3]);
 }
 
+/* The last message of the reply was sent, or written, at that time. */
+static void set_message_time(struct http2_stream *s, uint64_t time_ns)
+{
+    s->last_ns = time_ns;
+    if (s->messages == 1)
+        s->first_ns = time_ns;
+}
+
 void http2_stream_take_reply(struct http2_stream *s, size_t size, uint64_t time_ns, bool is_unsent)
 {
     s->bytes_out += size;
@@ -223,10 +231,8 @@ void http2_stream_take_reply(struct http2_stream *s, size_t size, uint64_t time_
     }
     s->message_left = 0;
     s->messages++;
-    s->last_ns = time_ns;
     s->is_message_unsent = is_unsent;
-    if (s->messages == 1)
-        s->first_ns = time_ns;
+    set_message_time(s, time_ns);
 }
 
 void http2_stream_sent(struct http2_stream *s, uint64_t time_ns)
@@ -234,9 +240,7 @@ void http2_stream_sent(struct http2_stream *s, uint64_t time_ns)
     if (!s->is_message_unsent)
         return;
     s->is_message_unsent = false;
-    s->last_ns = time_ns;
-    if (s->messages == 1)
-        s->first_ns = time_ns;
+    set_message_time(s, time_ns);
 }
 
 void http2_stream_reply(struct http2_stream *s, const struct http2_fields *f, uint64_t time_ns)
@@ -286,6 +290,11 @@ static uint16_t status_of(const struct http2_stream *s, bool is_open)
     return s->is_grpc && s->status == 200 && !is_open ? REQUEST_GRPC_UNKNOWN : s->status;
 }
 
+static uint64_t since(uint64_t start_ns, uint64_t time_ns)
+{
+    return time_ns > start_ns ? time_ns - start_ns : 0;
+}
+
 void http2_stream_write(const struct http2_stream *s, bool is_open, struct request_record *r)
 {
     const uint64_t end_ns = is_open ? s->sent_ns : s->end_ns;
@@ -297,7 +306,7 @@ void http2_stream_write(const struct http2_stream *s, bool is_open, struct reque
     r->h.tid = s->tid;
     r->id = hash_mix(hash_mix(s->start_ns, r->socket), s->id) | 1;
     r->start_ns = s->start_ns;
-    r->duration_ns = end_ns > s->start_ns ? end_ns - s->start_ns : 0;
+    r->duration_ns = since(s->start_ns, end_ns);
     r->unread_ns = s->read_ns - s->start_ns;
     r->bytes_in = s->bytes_in;
     r->bytes_out = s->bytes_out;
@@ -319,16 +328,11 @@ void http2_stream_write(const struct http2_stream *s, bool is_open, struct reque
     r->line_bytes = at;
 }
 
-static uint64_t since(uint64_t start_ns, uint64_t time_ns)
-{
-    return time_ns > start_ns ? time_ns - start_ns : 0;
-}
-
-bool http2_stream_write_messages(const struct http2_stream *s, bool is_open, const struct request_record *r,
+void http2_stream_write_messages(const struct http2_stream *s, bool is_open, const struct request_record *r,
                                  struct request_stream_record *ret)
 {
     if (s->messages < 2)
-        return false;
+        return;
     *ret = (struct request_stream_record){
         .h = r->h,
         .id = r->id,
@@ -349,5 +353,4 @@ bool http2_stream_write_messages(const struct http2_stream *s, bool is_open, con
     ret->h.size_bytes = sizeof(*ret);
     memcpy(ret->comm, r->comm, sizeof(ret->comm));
     memcpy(ret->line, r->line, sizeof(ret->line));
-    return true;
 }

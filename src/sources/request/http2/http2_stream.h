@@ -89,7 +89,6 @@ void http2_stream_reset(struct http2_stream *s, uint32_t code);
 /* Completes a record that already has the members of the connection with the members of the stream, which has ended, or
  * which goes on (`is_open`). */
 void http2_stream_write(const struct http2_stream *s, bool is_open, struct request_record *r);
-/* Of a stream whose reply has several messages: the record that comes ahead of its request's, `r`. False: it has not.
- */
-bool http2_stream_write_messages(const struct http2_stream *s, bool is_open, const struct request_record *r,
+/* Of a stream whose reply has several messages: fills the record that comes ahead of its request's, `r`. */
+void http2_stream_write_messages(const struct http2_stream *s, bool is_open, const struct request_record *r,
                                  struct request_stream_record *ret);
